@@ -12,7 +12,7 @@ from setwise.models.evaluation.judging import judge_scores as judge_scores
 from setwise.models.evaluation.label_table import LabelTable as LabelTable
 from setwise.models.evaluation.label_table import label_table as label_table
 from setwise.models.evaluation.metrics import Metrics as Metrics
-from setwise.models.evaluation.report.page import Report as Report
+from setwise.models.evaluation.report.page import ModelReport as ModelReport
 from setwise.models.evaluation.report.page import report as report
 from setwise.models.guarantees.certificates import Certificate as Certificate
 from setwise.models.guarantees.certificates import CertificateRefusal as CertificateRefusal

@@ -44,7 +44,7 @@ TOLERATED_ECE = 0.02
 _BOOTSTRAPS = 300
 
 
-class Verdict(StrEnum):
+class ScoreVerdict(StrEnum):
     """Whether a confidence can decide what to send."""
 
     ROUTES = "routes"
@@ -60,7 +60,7 @@ class ScoreJudgement:
 
     Attributes
     ----------
-    verdict : Verdict
+    verdict : ScoreVerdict
     n, n_right, n_distinct : int
         Answers, right ones, and different confidences.
     low, high : float
@@ -81,7 +81,7 @@ class ScoreJudgement:
     Of fewer than 30 answers, intervals reach from 0 to 1, and the p-value is 1.
     """
 
-    verdict: Verdict
+    verdict: ScoreVerdict
     n: int
     n_right: int
     n_distinct: int
@@ -101,22 +101,22 @@ class ScoreJudgement:
         """Return the verdict as a sentence."""
         span = f"nine of ten values between {self.low:.3g} and {self.high:.3g}"
         match self.verdict:
-            case Verdict.TOO_FEW:
+            case ScoreVerdict.TOO_FEW:
                 wrong = self.n - self.n_right
                 return f"Too few to judge: {self.n_right:,} right and {wrong:,} wrong answers."
-            case Verdict.CONSTANT:
+            case ScoreVerdict.CONSTANT:
                 return (
                     f"Constant ({self.low:.3g}): ask several times, and take the share that agree."
                 )
-            case Verdict.DOES_NOT_RANK:
+            case ScoreVerdict.DOES_NOT_RANK:
                 fit = "Calibrated, but" if self.fits else "Its numbers are off, and it"
                 return f"{fit} cannot tell right from wrong ({self._ranking()}; {span})."
-            case Verdict.MISCALIBRATED:
+            case ScoreVerdict.MISCALIBRATED:
                 return (
                     f"Ranks well ({self._ranking()}), but its numbers are off (ECE "
                     f"{self.ece.value:.3f}): recalibrate."
                 )
-            case Verdict.ROUTES:
+            case ScoreVerdict.ROUTES:
                 return f"Routes: it ranks ({self._ranking()}), and its numbers fit."
 
     @property
@@ -183,7 +183,7 @@ def judge_scores(
     n_right = int(v.sum())
     low, high = np.quantile(c, [0.05, 0.95]).tolist()
     judged = ScoreJudgement(
-        Verdict.ROUTES,
+        ScoreVerdict.ROUTES,
         len(c),
         n_right,
         len(starts),
@@ -198,15 +198,15 @@ def judge_scores(
     return replace(judged, verdict=_verdict(judged))
 
 
-def _verdict(judged: ScoreJudgement) -> Verdict:
+def _verdict(judged: ScoreJudgement) -> ScoreVerdict:
     if judged.n_distinct == 1:
-        return Verdict.CONSTANT
+        return ScoreVerdict.CONSTANT
     rarer = min(judged.n_right, judged.n - judged.n_right)
     if judged.auroc is None or judged.n < LEAST or rarer < LEAST / 10:
-        return Verdict.TOO_FEW
+        return ScoreVerdict.TOO_FEW
     if judged.auroc.low <= 0.5:
-        return Verdict.DOES_NOT_RANK
-    return Verdict.ROUTES if judged.fits else Verdict.MISCALIBRATED
+        return ScoreVerdict.DOES_NOT_RANK
+    return ScoreVerdict.ROUTES if judged.fits else ScoreVerdict.MISCALIBRATED
 
 
 @dataclass(frozen=True, eq=False)

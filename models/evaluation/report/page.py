@@ -29,7 +29,7 @@ _LABELS = 40
 
 
 @dataclass(frozen=True)
-class Report:
+class ModelReport:
     """A report on a model; notebooks show it.
 
     Attributes
@@ -66,7 +66,7 @@ def report(
     names: Sequence[str] = ("model", "other model"),
     command: str = "",
     progress: Progress | None = None,
-) -> Report:
+) -> ModelReport:
     """Return a report on a model to look at.
 
     Parameters
@@ -101,7 +101,7 @@ def report(
         gather_findings(each, dataset, name=name, target=target, risk=risk, progress=part(place))
         for place, (each, name) in enumerate(zip(models, names, strict=False))
     )
-    return Report(str(_page(findings, target, command)), findings)
+    return ModelReport(str(_page(findings, target, command)), findings)
 
 
 @cache

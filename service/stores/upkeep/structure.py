@@ -48,7 +48,7 @@ _POSTGRES = (
 )
 
 
-class Part(NamedTuple):
+class StructurePart(NamedTuple):
     """A part of a database's structure."""
 
     kind: str
@@ -60,19 +60,19 @@ class Part(NamedTuple):
         return f"{self.kind} {self.name}" + (f" of {self.table}" if self.table != self.name else "")
 
 
-def parts(connection: Connection, schema: str = _SCHEMA) -> frozenset[Part]:
+def parts(connection: Connection, schema: str = _SCHEMA) -> frozenset[StructurePart]:
     """Return what the database itself says of its tables, indexes, constraints and triggers."""
     if connection.dialect.name == "sqlite":
         rows = connection.execute(text("SELECT type, tbl_name, name, sql FROM sqlite_master"))
         return frozenset(
-            Part(kind, table, name, sql or "")
+            StructurePart(kind, table, name, sql or "")
             for kind, table, name, sql in rows
             if name not in _STATISTICS
         )
     # On the path, so that definitions do not name the schema, or name it in one way.
     connection.execute(text(f"SET LOCAL search_path TO {schema}"))
     return frozenset(
-        Part(*(str(field).replace(f"{schema}.", "") for field in row))
+        StructurePart(*(str(field).replace(f"{schema}.", "") for field in row))
         for query in _POSTGRES
         for row in connection.execute(text(query), {"schema": schema})
     )
@@ -117,12 +117,14 @@ class Incomparable(ValueError):
     """The role may not make what the database would be compared with."""
 
 
-def _beyond(some: frozenset[Part], others: frozenset[Part]) -> list[Part]:
+def _beyond(
+    some: frozenset[StructurePart], others: frozenset[StructurePart]
+) -> list[StructurePart]:
     names = {part[:3] for part in others}
     return sorted(part for part in some if part[:3] not in names)
 
 
-def _made(engine: Engine, revision: str) -> frozenset[Part]:
+def _made(engine: Engine, revision: str) -> frozenset[StructurePart]:
     """Return what the migrations up to a revision make of an empty database."""
     if engine.dialect.name == "sqlite":
         with tempfile.TemporaryDirectory() as folder:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from setwise.models.evaluation.judging import N_BINS, Verdict, judge_scores
+from setwise.models.evaluation.judging import N_BINS, ScoreVerdict, judge_scores
 
 
 def world(n=400, *, levels=None, seed=0):
@@ -55,13 +55,28 @@ CHANCE = np.random.default_rng(3).random(2_000)
 @pytest.mark.parametrize(
     ("confidence", "right", "verdict", "sentence"),
     [
-        (CONFIDENCE, RIGHT, Verdict.ROUTES, "Routes: it ranks (AUROC 0."),
-        (CONFIDENCE**3, RIGHT, Verdict.MISCALIBRATED, "but its numbers are off (ECE 0."),
-        (0.93 + CHANCE / 50, CHANCE[::-1] < 0.94, Verdict.DOES_NOT_RANK, "between 0.931 and 0.949"),
-        (0.5 + CHANCE / 50, CHANCE[::-1] < 0.94, Verdict.DOES_NOT_RANK, "Its numbers are off, and"),
-        ([0.9] * 50, [1] * 45 + [0] * 5, Verdict.CONSTANT, "Constant (0.9): ask several times"),
-        ([0.8, 0.9], [0, 1], Verdict.TOO_FEW, "Too few to judge: 1 right and 1 wrong"),
-        (CONFIDENCE, [1] * 2_000, Verdict.TOO_FEW, "2,000 right and 0 wrong answers"),
+        (CONFIDENCE, RIGHT, ScoreVerdict.ROUTES, "Routes: it ranks (AUROC 0."),
+        (CONFIDENCE**3, RIGHT, ScoreVerdict.MISCALIBRATED, "but its numbers are off (ECE 0."),
+        (
+            0.93 + CHANCE / 50,
+            CHANCE[::-1] < 0.94,
+            ScoreVerdict.DOES_NOT_RANK,
+            "between 0.931 and 0.949",
+        ),
+        (
+            0.5 + CHANCE / 50,
+            CHANCE[::-1] < 0.94,
+            ScoreVerdict.DOES_NOT_RANK,
+            "Its numbers are off, and",
+        ),
+        (
+            [0.9] * 50,
+            [1] * 45 + [0] * 5,
+            ScoreVerdict.CONSTANT,
+            "Constant (0.9): ask several times",
+        ),
+        ([0.8, 0.9], [0, 1], ScoreVerdict.TOO_FEW, "Too few to judge: 1 right and 1 wrong"),
+        (CONFIDENCE, [1] * 2_000, ScoreVerdict.TOO_FEW, "2,000 right and 0 wrong answers"),
     ],
 )
 def test_the_verdict_says_what_is_missing(confidence, right, verdict, sentence):
