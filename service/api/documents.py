@@ -36,6 +36,7 @@ from setwise.service.api.schemas import (
     Query,
     RequestBody,
     ReviewTaskBody,
+    SkipBody,
     absent_if_false,
 )
 from setwise.service.domain import documents as domain
@@ -73,6 +74,9 @@ _LISTED: Example = {
     "waiting": False,
     "assigned_to": [],
     "prioritized": False,
+    "skips": [
+        {"reviewer": _ID, "reason": "page two is missing", "skipped_at": "2026-11-21T09:02:00Z"}
+    ],
     "answers": 1,
     "reviewers": [_ID],
     "contradicted": True,
@@ -100,6 +104,7 @@ class ListedDocumentBody(AnswerBody):
     waiting: bool = Field(description="Whether a review of it is open.")
     assigned_to: list[str] = Field(description="Ids of the people who alone are given a review.")
     prioritized: bool = Field(description="Whether a review was put first in the queue.")
+    skips: list[SkipBody] = Field(description="Who skipped an open review of it, and why.")
     answers: int = Field(description="How many people have answered.")
     reviewers: list[str] = Field(description="Their ids.")
     contradicted: bool = Field(description="Whether a person or an outcome gave other labels.")
@@ -498,7 +503,7 @@ def reopen_document(
     `read-predictions` you can correct your own last answer only, with `labels`.
     """
     task = services.reviews.reopen(caller, prediction_id, body.reason, body.labels)
-    return answer(ReviewTaskBody.of(task), status=201, etag=task.version)
+    return answer(ReviewTaskBody.of(task, caller), status=201, etag=task.version)
 
 
 _SHOWN = (errors.PredictionNotFound, errors.BlindReviewHeld)

@@ -27,6 +27,7 @@ from setwise.service.api.schemas import (
     SkipRequest,
 )
 from setwise.service.domain import errors, reviews
+from setwise.service.domain.callers import Caller
 
 router = APIRouter(prefix="/v1", tags=["reviews"], route_class=StrictRoute)
 
@@ -39,7 +40,8 @@ def list_reviews(
 ) -> Response:
     """List review tasks, oldest first."""
     read = partial(edge.services.reviews.page, caller, state=query.state, reason=query.reason)
-    return listed(edge, query, f"reviews?{query.filters()}", read, ReviewTaskBody.of)
+    row = partial(ReviewTaskBody.of, caller=caller)
+    return listed(edge, query, f"reviews?{query.filters()}", read, row)
 
 
 @router.post(
@@ -59,7 +61,7 @@ def claim_review(
     You get no blind task for a document whose suggestion you have read.
     """
     task = services.reviews.claim(caller, reviews.QueueFilter(**query.model_dump()))
-    return Response(status_code=204) if task is None else _shown(task)
+    return Response(status_code=204) if task is None else _shown(task, caller)
 
 
 @router.get("/reviews/recent", response_model=OwnAnswerPage)
@@ -79,7 +81,7 @@ def list_own_answers(caller: CallerOf, query: Annotated[Paged, Query()], edge: E
 )
 def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Read one task, for example after reloading a page."""
-    return _shown(services.reviews.get(caller, task_id))
+    return _shown(services.reviews.get(caller, task_id), caller)
 
 
 @router.post(
@@ -89,7 +91,7 @@ def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response
 )
 def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Extend the lease on a task; the version does not change."""
-    return _shown(services.reviews.extend(caller, task_id))
+    return _shown(services.reviews.extend(caller, task_id), caller)
 
 
 @router.post(
@@ -101,7 +103,7 @@ def release_review(
     caller: CallerOf, task_id: str, query: Annotated[ReleaseQuery, Query()], services: ServicesOf
 ) -> Response:
     """Return a task to the queue."""
-    return _shown(services.reviews.release(caller, task_id, later=query.later))
+    return _shown(services.reviews.release(caller, task_id, later=query.later), caller)
 
 
 @router.post(
@@ -113,7 +115,7 @@ def skip_review(
     caller: CallerOf, task_id: str, body: SkipRequest, services: ServicesOf
 ) -> Response:
     """Leave a task to another reviewer or, after two skips, a lead."""
-    return _shown(services.reviews.skip(caller, task_id, body.reason))
+    return _shown(services.reviews.skip(caller, task_id, body.reason), caller)
 
 
 @router.post(
@@ -140,8 +142,8 @@ def complete_review(
     return answer(Completion.of(annotation), etag=None if seen is None else seen + 1)
 
 
-def _shown(task: reviews.ReviewTask) -> Response:
-    return answer(ReviewTaskBody.of(task), etag=task.version)
+def _shown(task: reviews.ReviewTask, caller: Caller) -> Response:
+    return answer(ReviewTaskBody.of(task, caller), etag=task.version)
 
 
 @router.get("/labels", response_model=LabelPage, responses=documented(errors.ModelUnavailable))

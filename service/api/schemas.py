@@ -19,6 +19,7 @@ from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12
 
 from setwise.service.domain import policy as routing
 from setwise.service.domain import predictions, reviews
+from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState
@@ -396,6 +397,18 @@ class LeaseBody(AnswerBody):
     expires_at: datetime
 
 
+class SkipBody(AnswerBody):
+    """A reviewer who skipped a document, and why."""
+
+    examples = (
+        {"reviewer": _ID, "reason": "page two is missing", "skipped_at": "2026-11-21T09:02:00Z"},
+    )
+
+    reviewer: str = Field(description="Id of the person or key.")
+    reason: str
+    skipped_at: datetime
+
+
 class ReviewTaskBody(AnswerBody):
     """A document that waits for a person."""
 
@@ -433,14 +446,18 @@ class ReviewTaskBody(AnswerBody):
         "Of an `adjudication`: the label sets that people or the model gave, sorted."
     )
     reopened_because: str | None = _absent_if_none("Why the document is to be decided again.")
+    skips: list[SkipBody] | None = _absent_if_none(
+        "Who skipped it, and why, oldest first; absent unless you may read all predictions."
+    )
     lease: LeaseBody | None
     version: int = Field(description="Changes with each claim; the `ETag` carries it.")
     created_at: datetime
 
     @classmethod
-    def of(cls, task: reviews.ReviewTask) -> Self:
-        """Return the body for a task; blind reviews hide earlier answers."""
+    def of(cls, task: reviews.ReviewTask, caller: Caller) -> Self:
+        """Return the body of a task for a caller; blind reviews hide earlier answers."""
         document, scored, blind = task.shown, task.prediction.scored, task.blind
+        skips = task.skips_shown_to(caller)
         return cls(
             id=task.id,
             prediction_id=task.prediction.id,
@@ -466,6 +483,7 @@ class ReviewTaskBody(AnswerBody):
             marginals=None if blind else _marginals(scored),
             answers=[list(labels) for labels in task.answers] or None,
             reopened_because=task.because,
+            skips=None if skips is None else [SkipBody(**skip._asdict()) for skip in skips],
             lease=task.lease
             and LeaseBody(holder=task.lease.holder, expires_at=task.lease.expires_at),
             version=task.version,

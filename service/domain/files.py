@@ -348,6 +348,9 @@ def document_row(listed: ListedDocument) -> dict[str, object]:
         "waiting": listed.waiting,
         "assigned_to": list(listed.assigned_to),
         "prioritized": listed.prioritized,
+        "skips": [
+            skip._asdict() | {"skipped_at": instant(skip.skipped_at)} for skip in listed.skips
+        ],
         "answers": len(listed.annotations),
         "reviewers": list(dict.fromkeys(annotation.reviewer for annotation in listed.annotations)),
         "contradicted": listed.contradicted,
@@ -456,8 +459,8 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
 }  # fmt: skip
 DOCUMENT = (
     "id", "document_id", "client_id", "labels", "confidence", "decision", "reason", "segment",
-    "waiting", "assigned_to", "prioritized", "answers", "reviewers", "contradicted", "outcome",
-    "final_labels", "model_version", "calibrator_version", "created_at",
+    "waiting", "assigned_to", "prioritized", "skips", "answers", "reviewers", "contradicted",
+    "outcome", "final_labels", "model_version", "calibrator_version", "created_at",
 )  # fmt: skip
 _ANSWER = {"scores": "scores", "candidates": "candidates", "labels": "answer"}
 """Columns of another model's answer: `labels` are what people decided."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from setwise.service.domain import errors
 from setwise.service.domain.annotators import DEFAULT_GROUP
+from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.routing.rules import Rule
 from setwise.service.domain.text import hints, text_faults
@@ -63,8 +64,7 @@ class Lease:
     claimed_at: datetime
 
 
-@dataclass(frozen=True)
-class Skip:
+class Skip(NamedTuple):
     """A reviewer who skipped a task, and why."""
 
     reviewer: str
@@ -182,6 +182,10 @@ class ReviewTask:
     def skipped_often(self) -> bool:
         """Whether so many people skipped the task that a lead must decide."""
         return len({skip.reviewer for skip in self.skips}) >= SKIPS_BEFORE_ESCALATION
+
+    def skips_shown_to(self, caller: Caller) -> tuple[Skip, ...] | None:
+        """Return who skipped the task, and why; None to reviewers, whom a reason may lead."""
+        return self.skips if caller.may(Permission.READ_ALL_PREDICTIONS) else None
 
     def claimable_by(self, reviewer: str, now: datetime, *, escalated: bool) -> bool:
         """Return whether ``reviewer`` may claim the task now; ``escalated`` for leads.

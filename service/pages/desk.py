@@ -337,13 +337,12 @@ def _missing(document: Document) -> str:
 
 
 def _skips(services: Services, caller: Caller, task: ReviewTask) -> list[str]:
-    """Say to a lead who skipped a task, and why; a reason may lead other reviewers."""
-    if not task.skips or not caller.may(Permission.READ_ALL_PREDICTIONS):
+    """Say to a lead who skipped a task, and why."""
+    skips = task.skips_shown_to(caller)
+    if not skips:
         return []
     names = services.documents.reviewers(caller)
-    return [
-        f"{names.get(skip.reviewer, 'A reviewer')} skipped it: {skip.reason}" for skip in task.skips
-    ]
+    return [f"{names.get(skip.reviewer, 'A reviewer')} skipped it: {skip.reason}" for skip in skips]
 
 
 def _why(task: ReviewTask) -> str | None:

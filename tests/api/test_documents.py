@@ -49,6 +49,26 @@ def test_a_document_is_read_with_its_text_and_events(service: Service) -> None:
     assert found["events"][0]["name"] == "client"
 
 
+def test_documents_are_listed_with_who_skipped_them_and_why(service: Service) -> None:
+    service.key("lead", Role.LEAD)
+    service.predict("0.5")
+    task = service.post("/v1/reviews/claim", by="reviewer").json()
+    service.post(
+        f"/v1/reviews/{task['id']}/skip", by="reviewer", json={"reason": "page two is missing"}
+    )
+    (listed,) = service.get("/v1/documents", by="lead").json()["items"]
+    (skip,) = listed["skips"]
+    assert skip == {
+        "reviewer": task["lease"]["holder"],
+        "reason": "page two is missing",
+        "skipped_at": "2026-01-02T03:04:05.678901Z",
+    }
+    life = service.get(f"/v1/documents/{listed['id']}", by="lead").json()["events"]
+    assert ("skipped", "page two is missing") in [(each["kind"], each["comment"]) for each in life]
+    (row,) = service.get("/v1/documents/export", by="lead").text.splitlines()
+    assert json.loads(row)["skips"] == [skip]
+
+
 def test_documents_and_the_queue_are_found_by_the_value_of_their_segment(service: Service) -> None:
     listed = (SegmentRule("north"), SegmentRule("south"))
     service.fix_threshold(1.0, segmentation=Segmentation("site"), segments=listed)

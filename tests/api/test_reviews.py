@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from setwise.service.domain.callers import Role
+from setwise.service.domain.routing.audits import AuditPlan
 from tests.edge import Service, assert_problem
 
 
@@ -150,6 +152,32 @@ def test_a_skipped_task_waits_for_somebody_else(service: Service, task: dict[str
     skipped = service.post(address, by="reviewer", json={"reason": "unreadable"})
     assert (skipped.status_code, skipped.json()["state"]) == (200, "waiting")
     assert service.post("/v1/reviews/claim", by="reviewer").status_code == 204
+
+
+@pytest.mark.parametrize("audited", [False, True])
+def test_leads_read_who_skipped_a_task_and_why_and_reviewers_do_not(
+    service: Service, audited: bool
+) -> None:
+    if audited:
+        service.fix_threshold(0.1, audits=AuditPlan(certification_rate=1.0))
+    service.predict("0.41")
+    skips, ids = [], [service.key("second", Role.REVIEWER), service.key("lea", Role.LEAD)]
+    for name, reason in (("reviewer", "page two is missing"), ("second", "hard")):
+        task = service.post("/v1/reviews/claim", by=name).json()
+        address = f"/v1/reviews/{task['id']}"
+        assert "skips" not in task
+        assert (
+            "skips" not in service.post(f"{address}/skip", by=name, json={"reason": reason}).json()
+        )
+        skips.append({"reason": reason, "skipped_at": "2026-01-02T03:04:05.678901Z"})
+    (listed,) = service.get("/v1/reviews", by="lea").json()["items"]
+    told = [{name: skip[name] for name in ("reason", "skipped_at")} for skip in listed["skips"]]
+    assert told == skips
+    assert listed["skips"][1]["reviewer"] == ids[0]
+    claimed = service.post("/v1/reviews/claim", by="lea").json()
+    assert claimed["skips"] == listed["skips"]
+    assert (claimed["kind"], "candidates" in claimed) == ("review", not audited)
+    assert "skips" not in service.get("/v1/reviews", by="reviewer").json()["items"][0]
 
 
 @pytest.mark.parametrize(
