@@ -42,7 +42,8 @@ from setwise.service.stores.columns.types import InRow
 from setwise.service.stores.database import new_id
 from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
-from setwise.service.stores.upkeep import migrate
+from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.upkeep import checks, migrate
 from tests import database
 
 PAGES: dict[str, str] = {
@@ -152,6 +153,7 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
                 if of_table:
                     connection.execute(insert(table), of_table)
             _index(SearchIndex(connection), rows)
+    checks.rebuild(Transactions(application.engine), lambda _share, _message: None)
     if application.engine.dialect.name == "postgresql":
         engine = application.engine.execution_options(isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:

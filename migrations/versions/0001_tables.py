@@ -731,6 +731,68 @@ def _reviews() -> None:
     op.create_index(
         "ix_outcomes_reports", "outcomes", ["created_at", "prediction_id", "number", "agreed"]
     )
+    op.create_table(
+        "checks",
+        sa.Column("prediction_id", ID, nullable=False),
+        sa.Column("segment", sa.Text()),
+        sa.Column("model_version", sa.Text(), nullable=False),
+        sa.Column("calibrator_version", sa.Text(), nullable=False),
+        sa.Column("confidence", sa.Double(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("audit_role", sa.Text(), nullable=False),
+        sa.Column("inclusion_probability", sa.Double()),
+        sa.Column("predicted_at", INSTANT, nullable=False),
+        sa.Column("contradicted", sa.Boolean(), nullable=False),
+        sa.Column("answered_at", INSTANT, nullable=False),
+        sa.Column("labels", JSON),
+        sa.Column("decided_by", sa.Text()),
+        sa.Column("reviewer_agreed", sa.Boolean()),
+        sa.Column("decided_at", INSTANT),
+        sa.Column("outcome_agreed", sa.Boolean()),
+        sa.Column("reported_at", INSTANT),
+        sa.Column("waits", sa.Boolean(), nullable=False),
+        sa.Column("audit_agreed", sa.Boolean()),
+        sa.Column("audit_labels", JSON),
+        sa.Column("lead_agreed", sa.Boolean()),
+        sa.Column("lead_labels", JSON),
+        sa.Column("reread", sa.Boolean()),
+        sa.Column("reread_rate", sa.Double()),
+        sa.Column("reread_draw", sa.Double()),
+        sa.Column("first_id", ID),
+        sa.Column("first_reviewer", sa.Text()),
+        sa.Column("first_group", sa.Text()),
+        sa.Column("first_agreed", sa.Boolean()),
+        sa.Column("first_shown", sa.Boolean()),
+        sa.Column("second_group", sa.Text()),
+        sa.Column("second_agreed", sa.Boolean()),
+        sa.Column("reopened_agreed", sa.Boolean()),
+        sa.ForeignKeyConstraint(
+            ["prediction_id"], ["predictions.id"], name=op.f("fk_checks_prediction_id")
+        ),
+        sa.PrimaryKeyConstraint("prediction_id", name=op.f("pk_checks")),
+    )
+    op.create_index(
+        "ix_checks_audits",
+        "checks",
+        ["prediction_id", "audit_agreed"],
+        **where("audit_agreed IS NOT NULL"),
+    )
+    op.create_index("ix_checks_contradicted", "checks", ["prediction_id"], **where("contradicted"))
+    op.create_index("ix_checks_decided_at", "checks", ["decided_at"])
+    op.create_index(
+        "ix_checks_model_version_prediction_id", "checks", ["model_version", "prediction_id"]
+    )
+    op.create_index(
+        "ix_checks_repeated", "checks", ["prediction_id"], **where("second_agreed IS NOT NULL")
+    )
+    op.create_index(
+        "ix_checks_reported_at", "checks", ["reported_at"], **where("reported_at IS NOT NULL")
+    )
+    op.create_index(
+        "ix_checks_reports",
+        "checks",
+        ["prediction_id", "reviewer_agreed", "outcome_agreed", "reread", "reread_rate"],
+    )
 
 
 def _proofs() -> None:
@@ -1095,6 +1157,7 @@ TABLES = (
     "annotator_groups",
     "annotators",
     "outcomes",
+    "checks",
     "certifications",
     "other_scores",
     "breaker_trips",

@@ -1,7 +1,8 @@
-"""Commands for the database: ``db upgrade|downgrade|current|check|reencrypt``."""
+"""Commands for the database: ``db upgrade|downgrade|current|check|rebuild|reencrypt``."""
 
 # ruff: noqa: PLC0415 - SQLAlchemy and Alembic import slowly: only where needed
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -63,6 +64,25 @@ def check() -> None:
                 f"the database may not be used: {error}; restore a backup of it"
             ) from error
         say(f"at {status.current}, as this release needs")
+
+
+class Derived(StrEnum):
+    """A table that follows from others."""
+
+    CHECKS = "checks"
+
+
+@commands.command()
+def rebuild(
+    table: Annotated[Derived, typer.Argument(help="What follows from stored answers.")],
+) -> None:
+    """Derive a table again from what people and other programs answered."""
+    from setwise.service.stores.transaction import Transactions
+    from setwise.service.stores.upkeep import checks
+
+    with backend() as opened, progress(f"rebuild {table}") as report:
+        predictions = checks.rebuild(Transactions(opened.engine), report)
+    say(f"{table} rebuilt from what was answered to {predictions:,} predictions")
 
 
 @commands.command()

@@ -97,7 +97,8 @@ class Outcomes(Recorded):
         unknown = self._unknown(prediction, labels, strict=strict)
         # A concurrent review and this report must each see the labels that the other sent.
         transaction.reviews.lock(prediction.id)
-        before = transaction.outcomes.of(prediction.id)
+        facts = transaction.truth.facts(prediction.id)
+        before = facts.outcomes
         same_source = [outcome for outcome in before if outcome.source == source]
         if same_source and set(same_source[-1].labels) == set(labels):
             return OutcomeReport(same_source[-1], new=False, unknown=unknown)
@@ -111,8 +112,8 @@ class Outcomes(Recorded):
             reported_by=caller.id,
             created_at=self.now(),
         )
-        transaction.outcomes.add(outcome)
-        sent = sent_labels(prediction, transaction.reviews.annotations_of(prediction.id), before)
+        transaction.outcomes.add(outcome, facts)
+        sent = sent_labels(prediction, facts.annotations, before)
         wrong = sent is not None and set(sent) != set(labels)
         if sent is not None and wrong:
             transaction.outbox.add(document_corrected(prediction, outcome, sent, self.new_id()))

@@ -41,6 +41,7 @@ from setwise.service.domain.routing.audits import (
 )
 from setwise.service.domain.routing.rules import constraints_broken
 from setwise.service.domain.text import Page, check_page, text_faults
+from setwise.service.domain.truth import Facts
 from setwise.service.domain.webhooks import document_corrected, review_completed
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import PredictorSource
@@ -520,7 +521,8 @@ class Reviews(Recorded):
     ) -> Annotation:
         """Complete a locked task with checked labels on behalf of its holder."""
         completed = task.finished()
-        others = transaction.reviews.annotations_of(task.prediction.id)
+        facts = transaction.truth.facts(task.prediction.id)
+        others = facts.annotations
         annotation = task.answer(self.new_id(), caller.id, labels, comment, self.now())
         chance, drawn = self._reread(transaction, task)
         adjudicated = calls_for_adjudication(annotation, others, reread=drawn < chance)
@@ -533,9 +535,9 @@ class Reviews(Recorded):
             group=transaction.annotators.group_of(caller.id),
         )
         transaction.reviews.save(completed)
-        transaction.reviews.annotate(annotation)
+        transaction.reviews.annotate(annotation, facts)
         if annotation.settles:
-            self._send(transaction, task.prediction, annotation, others)
+            self._send(transaction, task.prediction, annotation, facts)
         if adjudicated:
             transaction.reviews.add(
                 adjudication(self.new_id(), task.prediction, [*others, annotation])
@@ -579,10 +581,10 @@ class Reviews(Recorded):
         transaction: Transaction,
         prediction: Prediction,
         annotation: Annotation,
-        others: Sequence[Annotation],
+        before: Facts,
     ) -> None:
         """Queue a message unless these labels have been sent already."""
-        sent = sent_labels(prediction, others, transaction.outcomes.of(prediction.id))
+        sent = sent_labels(prediction, before.annotations, before.outcomes)
         if sent is None:
             transaction.outbox.add(review_completed(prediction, annotation, self.new_id()))
         elif set(sent) != set(annotation.labels):

@@ -24,7 +24,6 @@ from setwise.service.stores.columns.types import opened
 from setwise.service.stores.models import ModelStore
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.recalibration import CalibrationStore, made_by, made_by_model
-from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import (
     AUDITED,
     annotations,
@@ -32,6 +31,7 @@ from setwise.service.stores.tables import (
     other_scores,
     predictions,
 )
+from setwise.service.stores.truth import to_annotation
 
 MOST_VALUES = 1_000
 """Most values of `OTHER` that a certificate covers."""

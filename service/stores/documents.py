@@ -43,9 +43,8 @@ from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.text import UNREADABLE, Page, is_id
 from setwise.service.stores.columns.rows import Store, in_segment, of_row, row_of
 from setwise.service.stores.columns.types import InRow, cipher_of, opened
-from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
-from setwise.service.stores.reviews import ReviewStore, to_annotation
+from setwise.service.stores.reviews import ReviewStore
 from setwise.service.stores.tables import (
     ASSIGNED,
     CONTRADICTED,
@@ -69,6 +68,7 @@ from setwise.service.stores.tables import (
     searched_texts,
     searched_words,
 )
+from setwise.service.stores.truth import to_annotation, to_outcome
 from setwise.service.stores.webhooks import DeliveryStore, to_message
 
 _Value = TypeVar("_Value")

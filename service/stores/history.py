@@ -12,7 +12,6 @@ from setwise.service.domain.reviews import Annotation
 from setwise.service.stores.audit_trail import read_events
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.columns.types import opened
-from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reports.verdicts import (
     flag,
@@ -22,8 +21,8 @@ from setwise.service.stores.reports.verdicts import (
     reread_rate_of,
     reviewer_agreed_of,
 )
-from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import annotations, outcomes, predictions
+from setwise.service.stores.truth import to_annotation, to_outcome
 
 Query = Select[Any]  # Any: rows of any columns
 

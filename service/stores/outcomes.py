@@ -1,13 +1,15 @@
 """Stored outcomes."""
 
-from sqlalchemy import RowMapping, Select, exists, insert, or_, select
+from sqlalchemy import Select, exists, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision
-from setwise.service.stores.columns.rows import Store, of_row, row_of
+from setwise.service.domain.truth import Facts
+from setwise.service.stores.columns.rows import Store, row_of
 from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import annotations, outcomes, predictions
+from setwise.service.stores.truth import TruthStore, to_outcome
 
 
 class OutcomeRaced(Exception):
@@ -17,14 +19,19 @@ class OutcomeRaced(Exception):
 class OutcomeStore(Store):
     """Outcomes: the label sets that turned out to be right."""
 
-    def add(self, outcome: Outcome) -> None:
-        """Store an outcome; raises `OutcomeRaced` if its number is taken."""
+    def add(self, outcome: Outcome, before: Facts | None = None) -> None:
+        """Store an outcome; raises `OutcomeRaced` if its number is taken.
+
+        ``before``: The facts without it, if they are known.
+        """
         try:
             self._connection.execute(insert(outcomes), row_of(outcome, outcomes))
         except IntegrityError as error:
             if "number" in str(error.orig):
                 raise OutcomeRaced(outcome.prediction_id) from error
             raise
+        truth = TruthStore(self._connection)
+        truth.write(before.with_outcome(outcome) if before else truth.facts(outcome.prediction_id))
         if self._connection.execute(_sent(outcome.prediction_id)).scalar_one():
             SearchIndex(self._connection).replace_final({outcome.prediction_id: outcome.labels})
 
@@ -41,8 +48,3 @@ def _sent(prediction_id: str) -> Select[tuple[bool]]:
     )
     settled = annotations.c.prediction_id == prediction_id, annotations.c.settles
     return select(or_(automatically, exists().where(*settled)))
-
-
-def to_outcome(row: RowMapping) -> Outcome:
-    """Return the outcome in a row with the columns of its table."""
-    return of_row(Outcome, outcomes, row, labels=tuple(row["labels"]))

@@ -24,9 +24,7 @@ from setwise.service.domain.recalibration import Calibration, Noise, ReviewedPre
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import Page, id_earlier
 from setwise.service.stores.columns.rows import Store, by_scorer, of_row, row_of
-from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
-from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import (
     annotations,
     calibration_activations,
@@ -36,6 +34,7 @@ from setwise.service.stores.tables import (
     outcomes,
     predictions,
 )
+from setwise.service.stores.truth import to_annotation, to_outcome
 
 CLOCKS_DIFFER_BY = timedelta(minutes=10)
 """Bound on clock skew: different machines make the ids of activations and predictions."""

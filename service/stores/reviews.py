@@ -37,7 +37,8 @@ from setwise.service.domain.reviews import (
 )
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.text import UNREADABLE, Page, is_id
-from setwise.service.stores.columns.rows import Store, in_segment, of_row, page_of, row_of
+from setwise.service.domain.truth import Facts
+from setwise.service.stores.columns.rows import Store, in_segment, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.search_index import SearchIndex
@@ -54,6 +55,7 @@ from setwise.service.stores.tables import (
     review_tasks,
     suggestion_readers,
 )
+from setwise.service.stores.truth import TruthStore, kind_of, to_annotation
 from setwise.spelling import spelled
 
 _audit = annotations.alias("audit")
@@ -321,11 +323,18 @@ class ReviewStore(Store):
         rows = self._connection.execute(select(state, func.count()).group_by(state))
         return {ReviewState(name): count for name, count in rows}
 
-    def annotate(self, annotation: Annotation) -> None:
-        """Store an annotation, and unassign its reviewer's other tasks of the document."""
+    def annotate(self, annotation: Annotation, before: Facts | None = None) -> None:
+        """Store an annotation, and unassign its reviewer's other tasks of the document.
+
+        ``before``: The facts without it, if they are known.
+        """
         comment = InRow(annotation.comment, (annotation.id, annotation.prediction_id))
         row = {**row_of(annotation, annotations), **_kind(annotation), "comment": comment}
         self._connection.execute(insert(annotations), row)
+        truth = TruthStore(self._connection)
+        truth.write(
+            before.with_annotation(annotation) if before else truth.facts(annotation.prediction_id)
+        )
         if annotation.settles:
             SearchIndex(self._connection).replace_final(
                 {annotation.prediction_id: annotation.labels}
@@ -513,20 +522,6 @@ def _kind(of: ReviewTask | Annotation) -> dict[str, object]:
     return {"kind": kind.value, "round": of.round}
 
 
-def _kind_of(kind: str, *, round_: int) -> ReviewKind:
-    return ReviewKind.REOPENED if round_ else ReviewKind(kind)
-
-
-def to_annotation(row: RowMapping) -> Annotation:
-    """Return the annotation in a row with the columns of its table."""
-    column = annotations.c
-    kind = _kind_of(row[column.kind], round_=row[column.round])
-    bound_to = row[column.id], row[column.prediction_id]
-    comment = opened(row[column.comment], *bound_to, otherwise=UNREADABLE)
-    labels = tuple(row[column.labels])
-    return of_row(Annotation, annotations, row, labels=labels, comment=comment, kind=kind)
-
-
 def _to_own(row: RowMapping) -> OwnAnswer:
     return OwnAnswer(to_annotation(row), to_prediction(row))
 
@@ -537,7 +532,7 @@ def _to_task(row: RowMapping, skips: Iterable[Skip], opened_by: Mapping[str, str
     return ReviewTask(
         id=row[column.id],
         prediction=to_prediction(row),
-        kind=_kind_of(row[column.kind], round_=row[column.round]),
+        kind=kind_of(row[column.kind], round_=row[column.round]),
         round=row[column.round],
         because=opened_by.get(row[column.id]),
         state=row[column.state],

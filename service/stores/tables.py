@@ -38,6 +38,7 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.routing.audits import AuditMode, AuditRole
+from setwise.service.domain.truth import Judge
 from setwise.service.domain.webhooks import DeliveryState, MessageType
 from setwise.service.stores.columns.guards import (
     allow_history,
@@ -81,6 +82,10 @@ AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
 IN_SEGMENT: ColumnElement[bool] = literal_column("segment IS NOT NULL")
 UNUSUAL: ColumnElement[bool] = literal_column("kind <> 'review'")
 CONTRADICTED: ColumnElement[bool] = literal_column("NOT agreed")
+CONTRADICTING: ColumnElement[bool] = literal_column("contradicted")
+AUDIT_READ: ColumnElement[bool] = literal_column("audit_agreed IS NOT NULL")
+READ_TWICE: ColumnElement[bool] = literal_column("second_agreed IS NOT NULL")
+REPORTED: ColumnElement[bool] = literal_column("reported_at IS NOT NULL")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
 UNACKNOWLEDGED: ColumnElement[bool] = literal_column("acknowledged_at IS NULL")
 
@@ -645,6 +650,62 @@ outcomes = Table(
     _partial("ix_outcomes_contradicted", "prediction_id", "agreed", where=CONTRADICTED),
 )
 keep_history(outcomes)
+
+# What follows from annotations and outcomes; see `domain.truth.check`. `db rebuild checks` derives
+# it again.
+checks = Table(
+    "checks",
+    metadata,
+    Column("prediction_id", Id, ForeignKey("predictions.id"), primary_key=True),
+    # Of the prediction.
+    Column("segment", Text),
+    Column("model_version", Text, nullable=False),
+    Column("calibrator_version", Text, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("reason", Choice(Reason), nullable=False),
+    Column("audit_role", Choice(AuditRole), nullable=False),
+    Column("inclusion_probability", Double),
+    Column("predicted_at", Instant, nullable=False),
+    Column("contradicted", Boolean, nullable=False),
+    Column("answered_at", Instant, nullable=False),
+    Column("labels", Json),
+    Column("decided_by", Choice(Judge)),
+    Column("reviewer_agreed", Boolean),
+    Column("decided_at", Instant),
+    Column("outcome_agreed", Boolean),
+    Column("reported_at", Instant),
+    Column("waits", Boolean, nullable=False),
+    Column("audit_agreed", Boolean),
+    Column("audit_labels", Json),
+    Column("lead_agreed", Boolean),
+    Column("lead_labels", Json),
+    Column("reread", Boolean),
+    Column("reread_rate", Double),
+    Column("reread_draw", Double),
+    Column("first_id", Id),
+    Column("first_reviewer", Text),
+    Column("first_group", Text),
+    Column("first_agreed", Boolean),
+    Column("first_shown", Boolean),
+    Column("second_group", Text),
+    Column("second_agreed", Boolean),
+    Column("reopened_agreed", Boolean),
+    # Covers what reports count by.
+    Index(
+        "ix_checks_reports",
+        "prediction_id",
+        "reviewer_agreed",
+        "outcome_agreed",
+        "reread",
+        "reread_rate",
+    ),
+    Index(None, "model_version", "prediction_id"),
+    Index(None, "decided_at"),
+    _partial("ix_checks_reported_at", "reported_at", where=REPORTED),
+    _partial("ix_checks_contradicted", "prediction_id", where=CONTRADICTING),
+    _partial("ix_checks_audits", "prediction_id", "audit_agreed", where=AUDIT_READ),
+    _partial("ix_checks_repeated", "prediction_id", where=READ_TWICE),
+)
 
 certifications = Table(
     "certifications",

@@ -27,6 +27,7 @@ from setwise.service.stores.recalibration import CalibrationStore
 from setwise.service.stores.reports import ReportStore
 from setwise.service.stores.reports.backlog import BacklogStore
 from setwise.service.stores.reviews import ReviewStore
+from setwise.service.stores.truth import TruthStore
 from setwise.service.stores.upkeep.encryption import refuse_foreign
 from setwise.service.stores.webhooks import DeliveryStore, EndpointStore, OutboxStore
 
@@ -97,6 +98,7 @@ class Transaction:
     comments = _repository(CommentStore)
     reviews = _repository(ReviewStore)
     outcomes = _repository(OutcomeStore)
+    truth = _repository(TruthStore)
     policies = _repository(PolicyStore)
     certifications = _repository(CertificationStore)
     breakers = _repository(BreakerStore)

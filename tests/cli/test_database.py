@@ -1,4 +1,4 @@
-"""``db upgrade|downgrade|current|check``."""
+"""``db upgrade|downgrade|current|check|rebuild``."""
 
 import sqlite3
 from contextlib import closing
@@ -50,6 +50,16 @@ def test_a_planted_trigger_fails_the_check(
             "CREATE TRIGGER planted AFTER INSERT ON api_keys BEGIN DELETE FROM jobs; END"
         )
     assert "trigger planted of api_keys was added" in refusal(capsys, "db", "check")
+
+
+def test_checks_are_rebuilt_and_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("upgrade") == 0
+    capsys.readouterr()
+    assert run("rebuild", "checks") == 0
+    shown = capsys.readouterr()
+    assert shown.out == "checks rebuilt from what was answered to 0 predictions\n"
+    assert "0 of 0 predictions" in shown.err
+    assert "'checks'" in refusal(capsys, "db", "rebuild", "annotations")
 
 
 def test_a_misspelt_setting_is_named_before_the_wrong_database_is_migrated_unnoticed(

@@ -1,0 +1,223 @@
+"""What is right: all that follows from the answers to a prediction.
+
+Annotations and outcomes are facts. `check` alone derives from them whether a label set was right;
+the table `checks` holds what it returns, and whoever asks reads that.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.predictions import Reason
+from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.routing.audits import AuditRole
+
+
+class Judge(StrEnum):
+    """Who decided which label set is right."""
+
+    OUTCOME = "outcome"
+    """Another program reported it."""
+    LEAD = "lead"
+    AUDITOR = "auditor"
+    """A person who saw no suggestion, to check the model."""
+    REVIEWER = "reviewer"
+
+
+class CheckedPrediction(NamedTuple):
+    """What a check repeats of its prediction, to be found by."""
+
+    id: str
+    segment: str | None
+    model_version: str
+    calibrator_version: str
+    confidence: float
+    reason: Reason
+    audit_role: AuditRole
+    inclusion_probability: float | None
+    created_at: datetime
+
+
+class Facts(NamedTuple):
+    """What people and other programs said about a prediction."""
+
+    prediction: CheckedPrediction
+    gold_reread_rate: float
+    """That of the policy that routed it, for audits without a rate of their own."""
+    annotations: Sequence[Annotation] = ()
+    """Oldest first."""
+    outcomes: Sequence[Outcome] = ()
+    """By number."""
+
+    def with_annotation(self, annotation: Annotation) -> "Facts":
+        """Return the facts with one more annotation."""
+        annotations = sorted([*self.annotations, annotation], key=lambda each: each.id)
+        return self._replace(annotations=annotations)
+
+    def with_outcome(self, outcome: Outcome) -> "Facts":
+        """Return the facts with one more outcome."""
+        return self._replace(outcomes=[*self.outcomes, outcome])
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is known about whether a prediction is right; None where nobody has answered."""
+
+    prediction_id: str
+    contradicted: bool
+    """Whether any person, or any outcome, gave other labels than the model."""
+    answered_at: datetime
+    """When the first person answered, or the last outcome came if that was earlier."""
+    labels: tuple[str, ...] | None = None
+    """The right set."""
+    decided_by: Judge | None = None
+    """Whose answer that is."""
+    reviewer_agreed: bool | None = None
+    """Whether people say that the predicted set is right; see `deciding`."""
+    decided_at: datetime | None = None
+    """When the answer came by which they say so."""
+    outcome_agreed: bool | None = None
+    """Whether the last outcome says that it is right. It counts before people."""
+    reported_at: datetime | None = None
+    """When the last outcome came."""
+    waits: bool = False
+    """Whether the audit waits for a lead: for a decision if the auditor contradicted the model,
+    else for the second reading for which it was drawn.
+    """
+    audit_agreed: bool | None = None
+    """Whether the auditor agreed with the predicted set."""
+    audit_labels: tuple[str, ...] | None = None
+    """What the auditor answered."""
+    lead_agreed: bool | None = None
+    """Whether a lead agreed with the predicted set."""
+    lead_labels: tuple[str, ...] | None = None
+    """What the lead answered."""
+    reread: bool | None = None
+    """Whether a lead has read the document although the auditor agreed; None unless the auditor
+    agreed.
+    """
+    reread_rate: float | None = None
+    """Probability, whatever the auditor's answer, that a lead reads the document after an audit."""
+    reread_draw: float | None = None
+    """What was drawn for that: a lead reads the document if it is below the rate."""
+    first_id: str | None = None
+    """The answer of the auditor or reviewer; before one came, that of a blind second reader."""
+    first_reviewer: str | None = None
+    first_group: str | None = None
+    first_agreed: bool | None = None
+    first_shown: bool | None = None
+    """Whether it was given with a suggestion in view."""
+    second_group: str | None = None
+    """Group of the person who read blindly what a reviewer also read."""
+    second_agreed: bool | None = None
+    reopened_agreed: bool | None = None
+    """Whether the last answer after a reopening is the predicted set. It is no evidence: somebody
+    doubted the document.
+    """
+
+    @property
+    def right(self) -> bool | None:
+        """Whether the predicted set is right."""
+        return self.reviewer_agreed if self.outcome_agreed is None else self.outcome_agreed
+
+
+def check(facts: Facts) -> Check | None:
+    """Return what is known about a prediction; None if nobody has answered."""
+    annotations, outcomes = facts.annotations, facts.outcomes
+    if not annotations and not outcomes:
+        return None
+    instants = [annotation.created_at for annotation in annotations]
+    answered = Check(
+        prediction_id=facts.prediction.id,
+        contradicted=contradicted(annotations, outcomes),
+        answered_at=min([*instants, *(outcome.created_at for outcome in outcomes[-1:])]),
+    )
+    return _with_outcome(_with_people(answered, facts), outcomes)
+
+
+def _with_people(answered: Check, facts: Facts) -> Check:
+    """Return a check with what people answered."""
+    of_kind = {annotation.kind: annotation for annotation in facts.annotations}
+    audit, lead = of_kind.get(ReviewKind.AUDIT), of_kind.get(ReviewKind.ADJUDICATION)
+    review, second = of_kind.get(ReviewKind.REVIEW), of_kind.get(ReviewKind.OVERLAP)
+    first, reopened = audit or review or second, of_kind.get(ReviewKind.REOPENED)
+    decision = deciding(facts.annotations)
+    if decision is not None:
+        answered = replace(
+            answered,
+            labels=decision.labels,
+            decided_by=_JUDGES.get(decision.kind, Judge.REVIEWER),
+            reviewer_agreed=decision.agreed,
+            decided_at=decision.created_at,
+        )
+    if audit is not None:
+        own = audit.reread_rate
+        answered = replace(
+            answered,
+            waits=not audit.settles and lead is None,
+            audit_agreed=audit.agreed,
+            audit_labels=audit.labels,
+            reread=lead is not None if audit.agreed else None,
+            reread_rate=facts.gold_reread_rate if own is None else own,
+            reread_draw=audit.reread_draw,
+        )
+    if lead is not None:
+        answered = replace(answered, lead_agreed=lead.agreed, lead_labels=lead.labels)
+    if first is not None:
+        answered = replace(
+            answered,
+            first_id=first.id,
+            first_reviewer=first.reviewer,
+            first_group=first.group,
+            first_agreed=first.agreed,
+            first_shown=first.suggestion_shown,
+        )
+    if review is not None and second is not None:
+        answered = replace(answered, second_group=second.group, second_agreed=second.agreed)
+    if reopened is not None:
+        answered = replace(answered, reopened_agreed=reopened.agreed)
+    return answered
+
+
+def _with_outcome(answered: Check, outcomes: Sequence[Outcome]) -> Check:
+    """Return a check with the last outcome, which decides."""
+    if not outcomes:
+        return answered
+    last = outcomes[-1]
+    return replace(
+        answered,
+        labels=last.labels,
+        decided_by=Judge.OUTCOME,
+        outcome_agreed=last.agreed,
+        reported_at=last.created_at,
+    )
+
+
+def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
+    """Return the annotation by which people say whether a prediction is right, or None.
+
+    A lead's decides before those that settled the document; among several, one that disagrees with
+    the model. An audit that waits for a lead counts with the auditor's answer: leaving out only
+    agreements, or only disagreements, would favour one side. A reopening does not count: a person
+    doubted the document, and errors would count more often than others.
+    """
+    counting = [
+        annotation
+        for annotation in annotations
+        if annotation.kind is not ReviewKind.REOPENED
+        and (annotation.settles or annotation.kind is ReviewKind.AUDIT)
+    ]
+    leads = [each for each in counting if each.kind is ReviewKind.ADJUDICATION]
+    return min(leads or counting, key=lambda each: (each.agreed, each.id), default=None)
+
+
+def contradicted(annotations: Iterable[Annotation], outcomes: Iterable[Outcome]) -> bool:
+    """Return whether a person or an outcome gave other labels than the model."""
+    answers: list[Annotation | Outcome] = [*annotations, *outcomes]
+    return not all(answer.agreed for answer in answers)
+
+
+_JUDGES = {ReviewKind.ADJUDICATION: Judge.LEAD, ReviewKind.AUDIT: Judge.AUDITOR}

@@ -1,0 +1,141 @@
+"""Facts about predictions, and the checks that follow from them."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, RowMapping, and_, delete, insert, or_, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.text import UNREADABLE
+from setwise.service.domain.truth import CheckedPrediction, Facts, check
+from setwise.service.stores.columns.rows import Store, of_row, row_of
+from setwise.service.stores.columns.types import opened
+from setwise.service.stores.tables import (
+    annotations,
+    checks,
+    outcomes,
+    predictions,
+    routing_policies,
+)
+
+_FACTS = (
+    select(
+        *(predictions.c[name] for name in CheckedPrediction._fields),
+        routing_policies.c.gold_reread_rate,
+        annotations,
+        outcomes,
+    )
+    .select_from(predictions)
+    .join(routing_policies, routing_policies.c.version == predictions.c.policy_version)
+    .outerjoin(annotations, annotations.c.prediction_id == predictions.c.id)
+    .outerjoin(outcomes, outcomes.c.prediction_id == predictions.c.id)
+    .order_by(predictions.c.id)
+)
+
+
+class TruthStore(Store):
+    """Facts about predictions, and the checks that follow from them."""
+
+    def facts(self, prediction_id: str) -> Facts:
+        """Return what has been said about a stored prediction."""
+        (facts,) = self._facts(predictions.c.id == prediction_id)
+        return facts
+
+    def write(self, facts: Facts) -> None:
+        """Store what follows from the facts about a prediction, in place of what did before."""
+        row = _row(facts)
+        if row is None:
+            return
+        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
+        changed = dialect.insert(checks)
+        self._connection.execute(
+            changed.on_conflict_do_update(
+                index_elements=[checks.c.prediction_id],
+                set_={name: changed.excluded[name] for name in row if name != "prediction_id"},
+            ),
+            row,
+        )
+
+    def rebuild(self, after: str | None, limit: int) -> tuple[int, str | None]:
+        """Derive the checks of the next ``limit`` predictions again.
+
+        Others that store facts wait until this transaction ends. Returns how many predictions there
+        were, and the last one to go on after; None at the end.
+
+        ``after``: The last prediction of the part before; None to begin.
+        """
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(text("LOCK TABLE checks IN SHARE ROW EXCLUSIVE MODE"))
+        part = select(predictions.c.id).where(*_between(predictions.c.id, after, None))
+        part = part.order_by(predictions.c.id).limit(limit)
+        ids = list(self._connection.execute(part).scalars())
+        last = ids[-1] if len(ids) == limit else None
+        self._connection.execute(
+            delete(checks).where(*_between(checks.c.prediction_id, after, last))
+        )
+        answered = or_(annotations.c.id.is_not(None), outcomes.c.id.is_not(None))
+        facts = self._facts(and_(answered, *_between(predictions.c.id, after, last)))
+        if rows := [row for row in map(_row, facts) if row is not None]:
+            self._connection.execute(insert(checks), rows)
+        return len(ids), last
+
+    def _facts(self, condition: ColumnElement[bool]) -> Iterator[Facts]:
+        rows = self._connection.execute(_FACTS.where(condition)).mappings()
+        for _, alike in groupby(rows, key=lambda row: row[predictions.c.id]):
+            yield _to_facts(list(alike))
+
+
+def _between(
+    column: Column[str], after: str | None, last: str | None
+) -> Iterator[ColumnElement[bool]]:
+    if after is not None:
+        yield column > after
+    if last is not None:
+        yield column <= last
+
+
+def to_annotation(row: RowMapping) -> Annotation:
+    """Return the annotation in a row with the columns of its table."""
+    column = annotations.c
+    kind = kind_of(row[column.kind], round_=row[column.round])
+    bound_to = row[column.id], row[column.prediction_id]
+    comment = opened(row[column.comment], *bound_to, otherwise=UNREADABLE)
+    labels = tuple(row[column.labels])
+    return of_row(Annotation, annotations, row, labels=labels, comment=comment, kind=kind)
+
+
+def kind_of(kind: str, *, round_: int) -> ReviewKind:
+    """Return the kind of a task or annotation; of reopened documents a round is stored."""
+    return ReviewKind.REOPENED if round_ else ReviewKind(kind)
+
+
+def to_outcome(row: RowMapping) -> Outcome:
+    """Return the outcome in a row with the columns of its table."""
+    return of_row(Outcome, outcomes, row, labels=tuple(row[outcomes.c.labels]))
+
+
+def _to_facts(rows: Sequence[RowMapping]) -> Facts:
+    """Return the facts in the rows of a prediction, with each annotation beside each outcome."""
+    answers = {row[annotations.c.id]: row for row in rows if row[annotations.c.id] is not None}
+    reports = {row[outcomes.c.number]: row for row in rows if row[outcomes.c.id] is not None}
+    return Facts(
+        prediction=of_row(CheckedPrediction, predictions, rows[0]),
+        gold_reread_rate=rows[0][routing_policies.c.gold_reread_rate],
+        annotations=[to_annotation(row) for _, row in sorted(answers.items())],
+        outcomes=[to_outcome(row) for _, row in sorted(reports.items())],
+    )
+
+
+def _row(facts: Facts) -> dict[str, Any] | None:  # Any: a column's value
+    """Return the row of what follows from the facts, if anything does."""
+    answered = check(facts)
+    if answered is None:
+        return None
+    return {
+        **row_of(facts.prediction, checks),
+        **row_of(answered, checks),
+        "predicted_at": facts.prediction.created_at,
+    }

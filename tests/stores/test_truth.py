@@ -1,0 +1,107 @@
+"""The checks in the database are what follows from the facts, whatever happened in any order."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.truth import Judge, check
+from setwise.service.stores import tables
+from setwise.service.stores.transaction import Transaction, Transactions
+from setwise.service.stores.upkeep import checks
+from tests.histories import Histories
+
+Row = dict[str, Any]
+
+SIZES = pytest.mark.parametrize(
+    "seed", [7, *(pytest.param(seed, marks=pytest.mark.verify) for seed in range(100, 300))]
+)
+
+
+def stored(transaction: Transaction) -> dict[str, Row]:
+    """Return the rows of checks, by prediction."""
+    rows = transaction._connection.execute(select(tables.checks)).mappings()
+    return {row["prediction_id"]: dict(row) for row in rows}
+
+
+def rebuilt(begin: Transactions, at_once: int) -> dict[str, Row]:
+    """Return the rows after the table was derived again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checks, "AT_ONCE", at_once)
+        checks.rebuild(begin, lambda _share, _message: None)
+    with begin(read_only=True) as transaction:
+        return stored(transaction)
+
+
+def people_said(answers: Sequence[Annotation]) -> bool | None:
+    """Return whether people say that a prediction is right, spelt out case by case."""
+    leads = [each for each in answers if each.kind is ReviewKind.ADJUDICATION]
+    if leads:
+        return leads[0].agreed
+    for each in answers:
+        if each.kind is ReviewKind.AUDIT or (each.kind is ReviewKind.REVIEW and each.settles):
+            return each.agreed
+    return None
+
+
+def expect(transaction: Transaction, made: Prediction, row: Row | None) -> None:
+    """See that a row says what the facts do, read by other means than the store's."""
+    answers = transaction.reviews.annotations_of(made.id)
+    reported = transaction.outcomes.of(made.id)
+    if row is None:
+        assert not answers
+        assert not reported
+        return
+    assert row["reviewer_agreed"] == people_said(answers)
+    assert row["outcome_agreed"] == (reported[-1].agreed if reported else None)
+    assert (row["decided_by"] == Judge.OUTCOME) == bool(reported)
+    if row["labels"] is not None:
+        right = row["reviewer_agreed"] if row["outcome_agreed"] is None else row["outcome_agreed"]
+        assert (set(row["labels"]) == set(made.scored.labels)) == right
+    assert row["contradicted"] == any(not each.agreed for each in (*answers, *reported))
+    assert row["answered_at"] == min(each.created_at for each in (*answers, *reported[-1:]))
+    audits = [each for each in answers if each.kind is ReviewKind.AUDIT]
+    assert row["audit_agreed"] == (audits[0].agreed if audits else None)
+    assert row["segment"] == made.segment
+    assert row["model_version"] == made.scored.model_version
+
+
+@SIZES
+def test_random_histories_are_checked_by_what_follows_from_them(
+    begin: Transactions, seed: int
+) -> None:
+    with begin() as transaction:
+        made = Histories(seed).live(transaction, 60)
+    with begin(read_only=True) as transaction:
+        rows = stored(transaction)
+        for each in made:
+            expect(transaction, each, rows.get(each.id))
+            facts = transaction.truth.facts(each.id)
+            assert facts.annotations == transaction.reviews.annotations_of(each.id)
+            assert facts.outcomes == transaction.outcomes.of(each.id)
+            assert (check(facts) is None) == (each.id not in rows)
+    judges = {row["decided_by"] for row in rows.values()}
+    assert judges == {None, *Judge}
+    assert {row["waits"] for row in rows.values()} == {True, False}
+    assert {row["reread"] for row in rows.values()} == {None, True, False}
+    assert rebuilt(begin, random.Random(seed).choice([1, 7, 1_000])) == rows
+
+
+def test_a_rebuild_replaces_what_is_wrong_missing_or_too_much(begin: Transactions) -> None:
+    with begin() as transaction:
+        made = Histories(7).live(transaction, 30)
+        rows = stored(transaction)
+        silent = next(each for each in made if each.id not in rows)
+        table, (first, second, *_) = tables.checks, sorted(rows)
+        run = transaction._connection.execute
+        run(table.update().where(table.c.prediction_id == first).values(waits=True))
+        run(table.update().where(table.c.prediction_id == first).values(segment="site=nowhere"))
+        run(table.delete().where(table.c.prediction_id == second))
+        run(table.insert(), {**rows[second], "prediction_id": silent.id})
+    with begin(read_only=True) as transaction:
+        assert stored(transaction) != rows
+    assert rebuilt(begin, 7) == rows
