@@ -7,16 +7,11 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.limits import LARGEST_SCORE, MOST_SET_LABELS, MOST_SETS
 from setwise.spelling import spelled, spelled_keys
-
-MOST_SETS = 64
-"""Maximum number of label sets that come with a document."""
 
 MISSING = float("nan")
 """A number or a score that is not given."""
-
-LARGEST = 1e15
-"""Largest size of a number or a score of a set."""
 
 _SHOWN = 60  # characters of a name that a message repeats
 
@@ -153,8 +148,8 @@ def _parsed_candidates(candidates: object, place: int) -> list[tuple[tuple[str, 
             fault = f"unknown key {_shown(unknown[0])}"
             raise AnswerError(place, path, fault, "the keys are labels and score")
         score = candidate.get("score")
-        if score is not None and not (_is_number(score) and abs(score) <= LARGEST):
-            fault = f"{_shown(score)} is no number within ±{LARGEST:g}"
+        if score is not None and not (_is_number(score) and abs(score) <= LARGEST_SCORE):
+            fault = f"{_shown(score)} is no number within ±{LARGEST_SCORE:g}"
             raise AnswerError(place, f"{path}/score", fault, "give a number, or none")
         labels = _parsed_labels(candidate["labels"], place, f"{path}/labels")
         sets.append((labels, MISSING if score is None else float(score)))
@@ -164,6 +159,9 @@ def _parsed_candidates(candidates: object, place: int) -> list[tuple[tuple[str, 
 def _parsed_labels(labels: object, place: int, path: str) -> tuple[str, ...]:
     if not isinstance(labels, Sequence) or isinstance(labels, str):
         raise AnswerError(place, path, "they are no list", "give a list of labels, [] for none")
+    if len(labels) > MOST_SET_LABELS:
+        cure = f"give at most {MOST_SET_LABELS:,} in one set"
+        raise AnswerError(place, path, f"there are {len(labels):,} labels", cure)
     distinct: dict[str, None] = {}
     for number, written in enumerate(labels):
         if not isinstance(written, str):
@@ -188,8 +186,8 @@ def metadata_numbers(answers: Sequence[ParsedAnswer], names: Sequence[str]) -> N
             if value is None:
                 continue
             # Negated so that NaN fails too.
-            if not (_is_number(value) and abs(value) <= LARGEST):
-                fault = f"{_shown(value)} is no number within ±{LARGEST:g}"
+            if not (_is_number(value) and abs(value) <= LARGEST_SCORE):
+                fault = f"{_shown(value)} is no number within ±{LARGEST_SCORE:g}"
                 cure = "give a number, or leave it out"
                 raise AnswerError(place, f"/metadata/{_escaped(name)}", fault, cure)
             numbers[place, column] = value

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from setwise.models.data.answer_parsing import LARGEST
+from setwise.limits import LARGEST_SCORE
 from setwise.models.sets.answer_features import AnswerFeatures
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather, join_indptr
 from setwise.models.sets.counts import LabelSetCounts
@@ -36,7 +36,7 @@ from setwise.models.voters.vote_features import (
 
 Arrays = dict[str, NDArray[Any]]  # any dtype
 
-_NO_NUMBER = -10.0 * LARGEST  # stands for a missing number, below all others
+_NO_NUMBER = -10.0 * LARGEST_SCORE  # stands for a missing number, below all others
 
 
 @dataclass(frozen=True, eq=False)

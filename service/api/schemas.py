@@ -17,6 +17,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12
 
+from setwise.limits import MOST_SET_LABELS
 from setwise.service.domain import policy as routing
 from setwise.service.domain import predictions, reviews
 from setwise.service.domain.callers import Caller
@@ -35,7 +36,7 @@ LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
 
 Probability = Annotated[float, Field(ge=0, le=1)]
-Labels = Annotated[list[str], Field(max_length=10_000)]
+Labels = Annotated[list[str], Field(max_length=MOST_SET_LABELS)]
 Example = dict[str, Any]  # Any: a JSON value, checked against the schema by a test
 
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
@@ -161,7 +162,9 @@ class Paged(Query):
 _Feature = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)]
 # The domain checks the range, so that one bad document does not spoil a batch.
 _Score = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
-_Set = Annotated[list[str], Field(json_schema_extra={"uniqueItems": True})]
+_Set = Annotated[
+    list[str], Field(json_schema_extra={"uniqueItems": True, "maxItems": MOST_SET_LABELS})
+]
 
 
 @with_config(RequestBody.model_config)

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from setwise.service.domain.errors import FieldFault
-from setwise.service.domain.predictions import Decision, Prediction
+from setwise.service.domain.predictions import Decision, Prediction, size_faults
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import MOST_HINTED, nearest, text_faults
 
 LONGEST_SOURCE = 100
 LONGEST_LABEL = 500
-MOST_LABELS = 10_000
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ def outcome_faults(labels: Sequence[str], source: str) -> Iterator[FieldFault]:
     ["'a' is given twice"]
     """
     yield from text_faults(source, "/source", longest=LONGEST_SOURCE)
-    if len(labels) > MOST_LABELS:
-        yield FieldFault("/labels", f"has {len(labels)} labels; at most {MOST_LABELS} are kept")
+    if too_many := size_faults(labels, "/labels"):
+        yield from too_many
         return
     seen: set[str] = set()
     for place, label in enumerate(labels):

@@ -9,6 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
+from setwise.limits import LARGEST_SCORE, MOST_SET_LABELS, MOST_SETS
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.routing.audits import NOT_DRAWN, Selection
@@ -22,14 +23,8 @@ MOST_METADATA_BYTES = 64 * 1024
 """Bytes of metadata as JSON; every listing and review task carries it."""
 
 
-MOST_LABELS = 10_000
-"""Labels of another model's scores, or of one of its label sets."""
-
-MOST_ANSWERS = 64
-"""Label sets of another model for one document."""
-
-LARGEST_SCORE = 1e15
-"""Largest size of a score of another model's label set."""
+MOST_SCORES = 10_000
+"""Labels of another model's scores."""
 
 ANSWERS = ("scores", "candidates", "labels")
 """Members of a document that say what another model answered: scores, label sets or one set."""
@@ -206,8 +201,8 @@ def _answer_faults(answer: GivenAnswer, pointer: str) -> Iterator[FieldFault]:
     candidates, pointer = answer["candidates"], f"{pointer}/candidates"
     if "labels" in answer:
         yield FieldFault(pointer, "stands beside labels; make those one of the candidates")
-    if not 1 <= len(candidates) <= MOST_ANSWERS:
-        yield FieldFault(pointer, f"has {len(candidates)} label sets; send 1 to {MOST_ANSWERS}")
+    if not 1 <= len(candidates) <= MOST_SETS:
+        yield FieldFault(pointer, f"has {len(candidates)} label sets; send 1 to {MOST_SETS}")
         return
     for place, candidate in enumerate(candidates):
         yield from _set_faults(candidate["labels"], f"{pointer}/{place}/labels")
@@ -220,8 +215,8 @@ def _answer_faults(answer: GivenAnswer, pointer: str) -> Iterator[FieldFault]:
 def _score_faults(scores: Mapping[str, float], pointer: str) -> Iterator[FieldFault]:
     if not scores:
         yield FieldFault(pointer, "is empty; send at least the likeliest label")
-    if len(scores) > MOST_LABELS:
-        yield FieldFault(pointer, f"has {len(scores)} labels; send the {MOST_LABELS} likeliest")
+    if len(scores) > MOST_SCORES:
+        yield FieldFault(pointer, f"has {len(scores):,} labels; send the {MOST_SCORES:,} likeliest")
         return
     for label, probability in scores.items():
         why = unstorable(label)
@@ -237,9 +232,17 @@ def _score_faults(scores: Mapping[str, float], pointer: str) -> Iterator[FieldFa
             )
 
 
+def size_faults(labels: Sequence[str], pointer: str) -> list[FieldFault]:
+    """Return the fault of a label set with too many labels, before they are looked at."""
+    if len(labels) <= MOST_SET_LABELS:
+        return []
+    detail = f"has {len(labels):,} labels; a set has at most {MOST_SET_LABELS:,}"
+    return [FieldFault(pointer, detail)]
+
+
 def _set_faults(labels: Sequence[str], pointer: str) -> Iterator[FieldFault]:
-    if len(labels) > MOST_LABELS:
-        yield FieldFault(pointer, f"has {len(labels)} labels; at most {MOST_LABELS} are read")
+    if too_many := size_faults(labels, pointer):
+        yield from too_many
         return
     seen = set()
     for place, label in enumerate(labels):

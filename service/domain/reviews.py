@@ -9,7 +9,7 @@ from typing import NamedTuple
 from setwise.service.domain import errors
 from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.predictions import Document, Prediction, size_faults
 from setwise.service.domain.routing.rules import Rule
 from setwise.service.domain.text import hints, text_faults
 from setwise.spelling import spelled
@@ -501,6 +501,8 @@ def checked_answer(
     ``vocabulary``: The active model's labels. The prediction's own labels are allowed too, because
     another model may have been activated since.
     """
+    if too_many := size_faults(labels, "/labels"):
+        raise errors.InvalidRequest("The review cannot be submitted like this.", too_many)
     allowed = dict.fromkeys([*vocabulary, *prediction.scored.named])
     places = {label: place for place, label in enumerate(allowed)}
     faults = list(_label_faults(labels, places))

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Form, Query, Response
 from pydantic import Field
 
+from setwise.limits import MOST_SET_LABELS
 from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf, answer
 from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.api.schemas import Query as Asked
@@ -32,7 +33,6 @@ DESK = "/desk"
 TASK = DESK + "/tasks/{task_id}"
 DAY_S = 86_400.0
 MOST_FOUND = 50
-MOST_CHOSEN = 1_000
 WRITTEN, NO_LABELS = -1, -2
 """What the form without a script has chosen: labels that are written, or that none apply."""
 SKIP_REASONS = (
@@ -91,7 +91,7 @@ class Released(Asked):
 class Chosen(Asked):
     """Labels that a question is about."""
 
-    labels: Annotated[list[_Label], Field(max_length=MOST_CHOSEN)]
+    labels: Annotated[list[_Label], Field(max_length=MOST_SET_LABELS)]
 
 
 class DecisionForm(Chosen):

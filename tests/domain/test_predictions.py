@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from setwise.limits import MOST_SET_LABELS, MOST_SETS
 from setwise.service.domain.predictions import (
     LONGEST_DOCUMENT_ID,
-    MOST_ANSWERS,
-    MOST_LABELS,
     MOST_METADATA_BYTES,
+    MOST_SCORES,
     Document,
 )
 from tests.fakes import scored_set
@@ -33,7 +33,7 @@ def pointers(document: Document) -> list[str]:
         Document(answer={"scores": {"a": 0.5}, "labels": ["a"]}),
         Document(features={"bp": 1.5}, answer={"candidates": [{"labels": ["a"], "score": -1e9}]}),
         Document(answer={"candidates": [{"labels": []}, {"labels": ["a", "b"], "score": None}]}),
-        Document(answer={"scores": {str(i): 0.1 for i in range(MOST_LABELS)}}),
+        Document(answer={"scores": {str(i): 0.1 for i in range(MOST_SCORES)}}),
     ],
 )
 def test_a_sound_document_has_no_faults(document: Document) -> None:
@@ -69,19 +69,22 @@ def test_a_sound_document_has_no_faults(document: Document) -> None:
         (Document(answer={"scores": {"a": math.nan}}), ["/document/scores/a"]),
         (Document(answer={"scores": {"a\x00": 0.5}}), ["/document/scores"]),
         (
-            Document(answer={"scores": {str(i): 0.1 for i in range(MOST_LABELS + 1)}}),
+            Document(answer={"scores": {str(i): 0.1 for i in range(MOST_SCORES + 1)}}),
             ["/document/scores"],
         ),
         (Document(answer={"labels": ["a", "b", "a"]}), ["/document/labels/2"]),
         (Document(answer={"labels": ["\ud800"]}), ["/document/labels/0"]),
-        (Document(answer={"labels": list(map(str, range(MOST_LABELS + 1)))}), ["/document/labels"]),
+        (
+            Document(answer={"labels": list(map(str, range(MOST_SET_LABELS + 1)))}),
+            ["/document/labels"],
+        ),
         (
             Document(answer={"labels": ["a"], "candidates": [{"labels": []}]}),
             ["/document/candidates"],
         ),
         (Document(answer={"candidates": []}), ["/document/candidates"]),
         (
-            Document(answer={"candidates": [{"labels": []}] * (MOST_ANSWERS + 1)}),
+            Document(answer={"candidates": [{"labels": []}] * (MOST_SETS + 1)}),
             ["/document/candidates"],
         ),
         (

@@ -8,13 +8,14 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from setwise.limits import LARGEST_SCORE, MOST_SETS
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
 from setwise.models.training import train
 from setwise.models.training_external import start_external
 from setwise.service.domain import errors
-from setwise.service.domain.predictions import LARGEST_SCORE, MOST_ANSWERS, Document
+from setwise.service.domain.predictions import Document
 from setwise.service.domain.text import nearest
 from setwise.service.runtime import inputs
 from setwise.service.runtime.inputs import MOST_NAMED
@@ -99,7 +100,7 @@ def test_a_document_without_an_answer_is_told_what_to_send() -> None:
 
 
 def test_limits_of_a_document_suit_the_model() -> None:
-    sets = [{"labels": [], "score": LARGEST_SCORE}] * MOST_ANSWERS
+    sets = [{"labels": [], "score": LARGEST_SCORE}] * MOST_SETS
     assert Document(answer={"candidates": sets}).faults() == []
     assert STARTED.score([Document(answer={"candidates": sets})])[0].labels == ()
 

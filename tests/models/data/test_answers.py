@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from setwise.limits import MOST_SETS
 from setwise.models.data.answer_parsing import (
-    MOST_SETS,
     AnswerError,
     UnknownLabels,
     parse_answer,
@@ -111,6 +111,12 @@ def test_a_matrix_of_scores_that_are_no_probabilities_is_refused(wrong):
         ({"labels": ["ash", "birch", "ash"]}, "/labels/2", "'ash' is given twice"),
         ({"candidates": {}}, "/candidates", "no list"),
         ({"candidates": []}, "/candidates", "the list is empty"),
+        ({"labels": list(map(str, range(1_001)))}, "/labels", "1,001 labels; give at most 1,000"),
+        (
+            {"candidates": [{"labels": list(map(str, range(1_001)))}]},
+            "/candidates/0/labels",
+            "1,001 labels; give at most 1,000",
+        ),
         ({"candidates": [{"labels": []}] * (MOST_SETS + 1)}, "/candidates", "there are 65"),
         ({"candidates": [["ash"]]}, "/candidates/0", "no labels"),
         ({"candidates": [{"labels": [], "probability": 1}]}, "/candidates/0", "unknown key"),
