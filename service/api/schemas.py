@@ -18,8 +18,8 @@ from pydantic import (
 from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12
 
 from setwise.limits import MOST_SET_LABELS
+from setwise.service.domain import documents, outcomes, predictions, reviews
 from setwise.service.domain import policy as routing
-from setwise.service.domain import predictions, reviews
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
@@ -579,6 +579,19 @@ class Completion(AnswerBody):
         )
 
 
+class ResolutionBody(Mirror):
+    """What was decided on a document, beside your answer."""
+
+    labels: list[str] = Field(description="The decided set.")
+    by: outcomes.Decider = Field(
+        description="`you` if your set counts or the same was decided, `reviewer` for another "
+        "reviewer, `lead` between answers that differ, `outcome` for another program."
+    )
+    decided_at: datetime
+    missed: list[str] = Field(description="Labels of the decided set that you left out.")
+    surplus: list[str] = Field(description="Labels of yours that the decided set lacks.")
+
+
 class OwnAnswerBody(AnswerBody):
     """An answer of your own."""
 
@@ -591,6 +604,13 @@ class OwnAnswerBody(AnswerBody):
             "labels": ["J18.9"],
             "comment": None,
             "created_at": "2026-11-21T09:05:00Z",
+            "resolution": {
+                "labels": ["J18.9", "R50.9"],
+                "by": "lead",
+                "decided_at": "2026-11-22T08:00:00Z",
+                "missed": ["R50.9"],
+                "surplus": [],
+            },
         },
     )
 
@@ -601,9 +621,12 @@ class OwnAnswerBody(AnswerBody):
     labels: list[str]
     comment: str | None
     created_at: datetime
+    resolution: ResolutionBody | None = Field(
+        description="Null while the document, or a copy of it, is still read by others."
+    )
 
     @classmethod
-    def of(cls, own: reviews.OwnAnswer) -> Self:
+    def of(cls, own: documents.OwnAnswer) -> Self:
         """Return the body for an answer."""
         annotation = own.annotation
         return cls(
@@ -614,6 +637,7 @@ class OwnAnswerBody(AnswerBody):
             labels=list(annotation.labels),
             comment=annotation.comment,
             created_at=annotation.created_at,
+            resolution=own.resolution and ResolutionBody.of(own.resolution),
         )
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.outcomes import Outcome, sent_labels
+from setwise.service.domain.outcomes import Outcome, Resolution, sent_labels
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, ReviewTask, Skip
 from setwise.service.domain.routing.audits import AuditRole
@@ -197,6 +197,22 @@ class ListedDocument(NamedTuple):
     def final_labels(self) -> tuple[str, ...] | None:
         """The label set that was sent last; None if none was."""
         return sent_labels(self.prediction, self.annotations, self.outcomes)
+
+
+class OwnAnswer(NamedTuple):
+    """What a person answered, to what, and what was decided."""
+
+    annotation: Annotation
+    prediction: Prediction
+    resolution: Resolution | None = None
+    """What was decided; None while anybody still reads the document, or blindly a copy of it."""
+    obstacle: str | None = None
+    """Why the person may not correct it; None if theirs is the last word and no review is open."""
+
+    @property
+    def id(self) -> str:
+        """Id of the answer."""
+        return self.annotation.id
 
 
 class CommentKind(StrEnum):

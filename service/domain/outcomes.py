@@ -3,10 +3,12 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
 
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.predictions import Decision, Prediction, size_faults
-from setwise.service.domain.reviews import Annotation
+from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.text import MOST_HINTED, nearest, text_faults
 
 LONGEST_SOURCE = 100
@@ -74,17 +76,94 @@ def outcome_faults(labels: Sequence[str], source: str) -> Iterator[FieldFault]:
         yield from text_faults(label, pointer, longest=LONGEST_LABEL)
 
 
+class Decider(StrEnum):
+    """Who decided a document, as one of its reviewers is told; never by name."""
+
+    YOU = "you"
+    """The reviewer's set counts, or somebody decided the same one: who read it again is not told,
+    because that would tell which reviews were checks.
+    """
+    REVIEWER = "reviewer"
+    """Another reviewer."""
+    LEAD = "lead"
+    """A lead, between answers that differ."""
+    OUTCOME = "outcome"
+    """Another program, which reported the right set."""
+
+
+class Resolution(NamedTuple):
+    """What was decided on a document, beside what one of its reviewers answered."""
+
+    labels: tuple[str, ...]
+    """The decided set."""
+    by: Decider
+    decided_at: datetime
+    missed: tuple[str, ...]
+    """Labels of the decided set that the reviewer left out."""
+    surplus: tuple[str, ...]
+    """Labels that the reviewer gave and the decided set lacks."""
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the reviewer gave the decided set."""
+        return not (self.missed or self.surplus)
+
+
+def resolution(
+    answer: Annotation, annotations: Iterable[Annotation], outcomes: Iterable[Outcome]
+) -> Resolution | None:
+    """Return what was decided on a document that nobody reads any more; None if nothing was.
+
+    ``answer``: One of its annotations, whose reviewer is told.
+    """
+    last = last_word(annotations, outcomes, sent=False)
+    if last is None:
+        return None
+    decided, own = set(last.labels), set(answer.labels)
+    decided_at = last.created_at
+    if isinstance(last, Outcome):
+        by = Decider.OUTCOME
+    elif last.reviewer == answer.reviewer:
+        by = Decider.YOU
+    elif decided == own:
+        by, decided_at = Decider.YOU, answer.created_at
+    else:
+        by = Decider.LEAD if last.kind is ReviewKind.ADJUDICATION else Decider.REVIEWER
+    return Resolution(
+        last.labels,
+        by,
+        decided_at,
+        missed=tuple(label for label in last.labels if label not in own),
+        surplus=tuple(label for label in answer.labels if label not in decided),
+    )
+
+
 def sent_labels(
     prediction: Prediction, annotations: Iterable[Annotation], outcomes: Iterable[Outcome]
 ) -> tuple[str, ...] | None:
     """Return the label set that was sent last, or None.
 
-    An automatically sent set comes first. In order of creation, annotations that settle the
-    document replace it, and so do outcomes once a set was sent.
+    An automatically sent set comes first; what people and other programs decide replaces it.
     """
-    sent = prediction.scored.labels if prediction.decision is Decision.AUTO else None
+    automatically = prediction.decision is Decision.AUTO
+    last = last_word(annotations, outcomes, sent=automatically)
+    if last is not None:
+        return last.labels
+    return prediction.scored.labels if automatically else None
+
+
+def last_word(
+    annotations: Iterable[Annotation], outcomes: Iterable[Outcome], *, sent: bool
+) -> Annotation | Outcome | None:
+    """Return what decided last on a document, or None.
+
+    Annotations that settle the document decide, and so do outcomes once a set was sent.
+
+    ``sent``: Whether a set was sent automatically.
+    """
+    last: Annotation | Outcome | None = None
     later: list[Annotation | Outcome] = [*annotations, *outcomes]
-    for annotation in sorted(later, key=lambda annotation: (annotation.created_at, annotation.id)):
-        if annotation.settles if isinstance(annotation, Annotation) else sent is not None:
-            sent = annotation.labels
-    return sent
+    for answer in sorted(later, key=lambda answer: (answer.created_at, answer.id)):
+        if answer.settles if isinstance(answer, Annotation) else sent or last is not None:
+            last = answer
+    return last

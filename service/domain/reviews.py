@@ -408,20 +408,6 @@ class Annotation:
         )
 
 
-class OwnAnswer(NamedTuple):
-    """What a person answered, and to what."""
-
-    annotation: Annotation
-    prediction: Prediction
-    obstacle: str | None = None
-    """Why the person may not correct it; None if theirs is the last word and no review is open."""
-
-    @property
-    def id(self) -> str:
-        """Id of the answer."""
-        return self.annotation.id
-
-
 def rival_answers(
     predicted: tuple[str, ...], annotations: Sequence[Annotation]
 ) -> tuple[tuple[str, ...], ...]:

@@ -5,15 +5,15 @@ the reviewer has decided some more tasks. Only then does it become an annotation
 see.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.documents import Comment, CommentKind, check_comment
-from setwise.service.domain.outcomes import sent_labels
+from setwise.service.domain.documents import Comment, CommentKind, OwnAnswer, check_comment
+from setwise.service.domain.outcomes import resolution, sent_labels
 from setwise.service.domain.predictions import Prediction, Reason, TermWeight
 from setwise.service.domain.reviews import (
     EVERYTHING,
@@ -22,7 +22,6 @@ from setwise.service.domain.reviews import (
     HeldDecision,
     LabelMatches,
     Oddity,
-    OwnAnswer,
     QueueFilter,
     ReviewKind,
     ReviewState,
@@ -373,7 +372,7 @@ class Reviews(Recorded):
         tasks = transaction.reviews.tasks_of(prediction.id)
         for task in tasks:
             if task.state is not ReviewState.COMPLETED:
-                raise errors.ReviewOpen(f"Wait for the open review. {task.awaited}")
+                raise errors.ReviewOpen(f"Wait for the open review. {_awaited(caller, task)}")
         now = self.now()
         task = ReviewTask(
             id=self.new_id(),
@@ -411,14 +410,22 @@ class Reviews(Recorded):
     def recent(
         self, caller: Caller, *, after: str | None = None, limit: int = 50
     ) -> Page[OwnAnswer]:
-        """Return a page of the caller's answers, newest first."""
+        """Return a page of the caller's answers, newest first.
+
+        Each comes with what was decided once nobody reads the document any more, nor blindly a copy
+        of it: the decision would reach whoever must answer without it.
+        """
         caller.require(Permission.REVIEW)
         check_page(after, limit)
-        with self.begin(read_only=True) as transaction:
-            return transaction.reviews.answers_by(caller.id, after=after, limit=limit)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            page = transaction.reviews.answers_by(caller.id, after=after, limit=limit)
+            return replace(page, items=tuple(_resolved(transaction, page.items)))
 
     def own(self, caller: Caller, prediction_id: str) -> OwnAnswer:
-        """Return the caller's last answer to a document; raises `PredictionNotFound`."""
+        """Return the caller's last answer to a document, as `recent` does.
+
+        Raises `PredictionNotFound`.
+        """
         caller.require(Permission.REVIEW)
         with self.begin(read_only=True, snapshot=True) as transaction:
             prediction = transaction.predictions.get(prediction_id)
@@ -427,15 +434,13 @@ class Reviews(Recorded):
             if prediction is None or not mine:
                 raise errors.PredictionNotFound(f"You have answered no document {prediction_id!r}.")
             tasks = transaction.reviews.tasks_of(prediction.id)
-            names = transaction.documents.names({each.reviewer for each in annotations})
-        obstacles = [task.awaited for task in tasks if task.state is not ReviewState.COMPLETED]
-        obstacles += [
-            f"{names.get(each.reviewer, 'Another person')} decided after you, "
-            f"on {each.created_at:%-d %B %Y}."
-            for each in annotations
-            if each.settles and not _decided_last(caller, annotations)
-        ][-1:]
-        return OwnAnswer(mine[-1], prediction, next(iter(obstacles), None))
+            (own,) = _resolved(transaction, [OwnAnswer(mine[-1], prediction)])
+        obstacles = [
+            _awaited(caller, task) for task in tasks if task.state is not ReviewState.COMPLETED
+        ]
+        if not _decided_last(caller, annotations):
+            obstacles.append("Another person decided on this document.")
+        return own._replace(obstacle=next(iter(obstacles), None))
 
     def submit_decisions(self) -> int:
         """Make decisions final whose time to undo is over; return their number."""
@@ -649,6 +654,28 @@ def _may_reopen(
     if not _decided_last(caller, annotations):
         raise errors.ReviewAlreadyDecided("Another person decided last; write a comment instead.")
     return True
+
+
+def _resolved(transaction: Transaction, answers: Sequence[OwnAnswer]) -> Iterator[OwnAnswer]:
+    """Yield answers with what was decided, where that reveals nothing."""
+    documents = [own.prediction for own in answers]
+    undecided = transaction.reviews.undecided(documents)
+    ids = [prediction.id for prediction in documents]
+    annotations, outcomes = transaction.documents.answers(ids)
+    for own in answers:
+        id_ = own.prediction.id
+        if id_ in undecided:
+            yield own
+        else:
+            decided = resolution(own.annotation, annotations[id_], outcomes[id_])
+            yield own._replace(resolution=decided)
+
+
+def _awaited(caller: Caller, task: ReviewTask) -> str:
+    """Say whom an open review waits for; whose own answer it checks is told nothing of that."""
+    if caller.may(Permission.READ_ALL_PREDICTIONS) or task.kind is ReviewKind.REOPENED:
+        return task.awaited
+    return "This document is not decided yet."
 
 
 def _decided_last(caller: Caller, annotations: Sequence[Annotation]) -> bool:

@@ -38,8 +38,9 @@ from setwise.service.domain.documents import (
     Order,
     phrases,
 )
+from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision, Prediction
-from setwise.service.domain.reviews import ReviewKind, ReviewState
+from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState
 from setwise.service.domain.text import UNREADABLE, Page, is_id
 from setwise.service.stores.columns.rows import Store, in_segment, of_row, row_of
 from setwise.service.stores.columns.types import InRow, cipher_of, opened
@@ -128,11 +129,12 @@ class DocumentStore(Store):
             for each in self._every(of_document.order_by(message.ordinal), to_message)
             if each.data.get("prediction_id") == prediction.id
         ]
+        answers, reported = self.answers([prediction.id])
         life = Life(
             prediction,
             ReviewStore(self._connection).tasks_of(prediction.id),
-            self._by_prediction(annotations, [prediction.id], to_annotation)[prediction.id],
-            self._by_prediction(outcomes, [prediction.id], to_outcome)[prediction.id],
+            answers[prediction.id],
+            reported[prediction.id],
             messages,
             DeliveryStore(self._connection).of_messages([each.id for each in messages]),
             CommentStore(self._connection).of(prediction.id),
@@ -140,6 +142,15 @@ class DocumentStore(Store):
         )
         took_part = {event.by for event in life.events() if event.by is not None}
         return life._replace(names=self.names(took_part))
+
+    def answers(
+        self, ids: Sequence[str]
+    ) -> tuple[Mapping[str, list[Annotation]], Mapping[str, list[Outcome]]]:
+        """Return what people and other programs answered, by prediction."""
+        return (
+            self._by_prediction(annotations, ids, to_annotation),
+            self._by_prediction(outcomes, ids, to_outcome),
+        )
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
         """Return the names of people and keys by id."""
@@ -161,8 +172,7 @@ class DocumentStore(Store):
             waiting[row.prediction_id].append(row)
         every_task = [task.id for tasks in waiting.values() for task in tasks]
         skips = ReviewStore(self._connection).skips_of(every_task)
-        answers = self._by_prediction(annotations, ids, to_annotation)
-        reported = self._by_prediction(outcomes, ids, to_outcome)
+        answers, reported = self.answers(ids)
         for prediction in listed:
             tasks = waiting[prediction.id]
             yield ListedDocument(

@@ -20,6 +20,7 @@ from sqlalchemy import (
     update,
 )
 
+from setwise.service.domain.documents import OwnAnswer
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.reviews import (
@@ -27,7 +28,6 @@ from setwise.service.domain.reviews import (
     Annotation,
     HeldDecision,
     Lease,
-    OwnAnswer,
     QueueFilter,
     ReviewKind,
     ReviewState,
@@ -282,6 +282,32 @@ class ReviewStore(Store):
         ``among`` limits this to the tasks of some predictions.
         """
         return bool(self._connection.execute(select(_unread(reader, among).exists())).scalar_one())
+
+    def undecided(self, among: Sequence[Prediction]) -> frozenset[str]:
+        """Return predictions that somebody still reads, or blindly reads a copy of.
+
+        Copies are as in `without_copies`: what was decided on one would tell what is right for all.
+        """
+        task, row = review_tasks.c, predictions.c
+        ids = [prediction.id for prediction in among]
+        waiting = self._connection.scalars(
+            select(task.prediction_id).where(OPEN, task.prediction_id.in_(ids))
+        )
+        names = {prediction.document.id for prediction in among} - {None}
+        draws = {prediction.selection.draw for prediction in among} - {None}
+        copies = self._connection.execute(
+            select(row.client_id, row.document_id, row.draw)
+            .join(review_tasks, task.prediction_id == row.id)
+            .where(OPEN, _BLIND, or_(row.document_id.in_(names), row.draw.in_(draws)))
+        ).all()
+        blind_names = {(copy.client_id, copy.document_id) for copy in copies}
+        blind_draws = {copy.draw for copy in copies} - {None}
+        return frozenset(waiting).union(
+            prediction.id
+            for prediction in among
+            if (prediction.client_id, prediction.document.id) in blind_names
+            or prediction.selection.draw in blind_draws
+        )
 
     def note_reader(self, reader: str, among: Collection[str] | None, at: datetime) -> None:
         """Keep open blind tasks of predictions, None for all, from their reader.

@@ -253,3 +253,24 @@ def test_matching_labels_are_paged(service: Service) -> None:
 def test_without_a_model_there_are_no_labels(service: Service) -> None:
     service.predictors.predictor = None
     assert_problem(service.get("/v1/labels", by="reviewer"), 503, "model-unavailable")
+
+
+def test_own_answers_come_with_what_was_decided(service: Service, task: dict[str, Any]) -> None:
+    _complete(service, task, ["c"])
+    address = f"/v1/documents/{task['prediction_id']}/reopen"
+    (own,) = service.get("/v1/reviews/recent", by="reviewer").json()["items"]
+    assert (own["resolution"]["by"], own["resolution"]["labels"]) == ("you", ["c"])
+    service.clock.advance(minutes=1)
+    assert service.post(address, by="lead", json={"reason": "late"}).status_code == 201
+    (own,) = service.get("/v1/reviews/recent", by="reviewer").json()["items"]
+    assert own["resolution"] is None
+    again = service.post("/v1/reviews/claim", by="lead").json()
+    _complete(service, again, ["a", "c"], by="lead")
+    (own,) = service.get("/v1/reviews/recent", by="reviewer").json()["items"]
+    assert own["resolution"] == {
+        "labels": ["a", "c"],
+        "by": "reviewer",
+        "decided_at": own["resolution"]["decided_at"],
+        "missed": ["a"],
+        "surplus": [],
+    }

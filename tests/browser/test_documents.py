@@ -10,6 +10,7 @@ from tests.browser.site import Site
 from tests.browser.watching import assert_accessible
 from tests.building import predict_one
 from tests.samples import CLIENT
+from tests.trained import LABELS
 
 SignIn = Callable[..., Page]
 MOST_ROW_PX = 44
@@ -151,3 +152,26 @@ def test_many_documents_are_ticked_and_changed_on_a_phone(sign_in: SignIn) -> No
     expect(page.locator("[role=status]").first).to_contain_text("put back at the usual place")
     assert_accessible(page)
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_a_reviewer_sees_what_was_decided_and_how_their_set_differed(
+    sign_in: SignIn, site: Site
+) -> None:
+    reviews, lead = site.services.reviews, site.caller("lead")
+    own = next(
+        one
+        for one in reviews.recent(site.caller("reviewer")).items
+        if one.resolution and one.annotation.labels
+    )
+    missed = next(label for label in LABELS if label not in own.annotation.labels)
+    reviews.reopen(lead, own.prediction.id, "page two", [missed])
+    page = sign_in("reviewer", "/recent")
+    row = page.get_by_role("row").filter(has_text=f"You missed: {missed}.")
+    expect(row).to_contain_text("Another reviewer decided.")
+    assert_accessible(page)
+    row.get_by_role("link").click()
+    decided = page.get_by_role("region", name="What was decided")
+    expect(decided.get_by_role("term")).to_have_text(
+        ["Labels", "You missed", "Too many", "By", "When"]
+    )
+    assert_accessible(page)

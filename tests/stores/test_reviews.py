@@ -7,7 +7,7 @@ import pytest
 
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import StaleVersion
-from setwise.service.domain.predictions import Candidate, Reason
+from setwise.service.domain.predictions import Candidate, Document, Reason
 from setwise.service.domain.reviews import (
     EVERYTHING,
     Annotation,
@@ -18,6 +18,7 @@ from setwise.service.domain.reviews import (
     ReviewTask,
     rival_answers,
 )
+from setwise.service.domain.routing.audits import Selection
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
@@ -456,3 +457,26 @@ def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks
         (QueueFilter(prioritized=True), None, None),
     ):
         assert next_for(begin, ANN, wanted=wanted, segment=segment) == found
+
+
+def test_a_document_is_undecided_while_it_or_blindly_a_copy_is_read(begin: Transactions) -> None:
+    drawn = Selection(draw=0.25)
+    answered, namesake, copy, alike, other = (
+        prediction(document=Document(id=name, text="fever"))._replace(selection=selection)
+        for name, selection in (
+            ("note-1", Selection(draw=0.5)),
+            ("note-1", Selection(draw=0.75)),
+            ("note-2", drawn),
+            ("note-3", drawn),
+            ("note-4", Selection()),
+        )
+    )
+    with begin() as transaction:
+        add_predictions(transaction, answered, namesake, copy, alike, other)
+        transaction.reviews.add(task(namesake))
+        transaction.reviews.add(replace(task(copy), kind=ReviewKind.AUDIT))
+        everything = [answered, namesake, copy, alike, other]
+        assert transaction.reviews.undecided(everything) == {namesake.id, copy.id, alike.id}
+        assert transaction.reviews.undecided([]) == frozenset()
+        transaction.reviews.add(replace(task(namesake), kind=ReviewKind.OVERLAP))
+        assert answered.id in transaction.reviews.undecided(everything)

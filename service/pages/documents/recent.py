@@ -1,13 +1,14 @@
 """What a reviewer answered before, to read again and to correct."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
 from setwise.service.api.http.dependencies import ServicesOf
-from setwise.service.domain.reviews import OwnAnswer
+from setwise.service.domain.documents import OwnAnswer
+from setwise.service.domain.outcomes import Decider, Resolution
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.annotators import in_a_line
 from setwise.service.pages.desk import Reads, Submits
@@ -35,14 +36,42 @@ class Correction(BaseModel):
     reason: Annotated[str, Input("Why", "Shown with the document.", "textarea")]
 
 
+_DECIDED_BY: Mapping[Decider, str] = {
+    Decider.YOU: "Your answer counts.",
+    Decider.REVIEWER: "Another reviewer decided.",
+    Decider.LEAD: "A lead decided.",
+    Decider.OUTCOME: "Another program reported the right set.",
+}
+
+
+def _decided(answer: OwnAnswer) -> object:
+    """Return the decided set, and how the answer differs from it."""
+    resolution = answer.resolution
+    if resolution is None:
+        return ui.quiet("not decided yet")
+    if resolution.agreed:
+        return ui.badge("as you answered", "good")
+    differs = " ".join(f"{name}: {', '.join(labels)}." for name, labels in _differences(resolution))
+    by = _DECIDED_BY[resolution.by]
+    return ui.joined(labels_of(resolution.labels), ui.sub(differs), ui.sub(by))
+
+
+def _differences(resolution: Resolution) -> Iterator[tuple[str, Sequence[str]]]:
+    if resolution.missed:
+        yield "You missed", resolution.missed
+    if resolution.surplus:
+        yield "Too many", resolution.surplus
+
+
 def _name(answer: OwnAnswer) -> object:
     return ui.link(f"{HERE}/{answer.prediction.id}", name_of(answer.prediction))
 
 
 _COLUMNS: Sequence[ui.Column[OwnAnswer]] = (
     ui.Column("Document", _name, "head"),
-    ui.Column("Submitted (UTC)", lambda answer: answer.annotation.created_at),
     ui.Column("Your labels", lambda answer: labels_of(answer.annotation.labels), "wrap"),
+    ui.Column("Decided", _decided, "wrap"),
+    ui.Column("Submitted (UTC)", lambda answer: answer.annotation.created_at),
     ui.Column("Comment", lambda answer: answer.annotation.comment or "", "wrap"),
 )
 
@@ -59,8 +88,8 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
         ui.Pager(HERE, answers.next_after, {}, started=after is None),
     ]
     lead = (
-        "The newest first. Open one to read it again, and to correct it unless another person "
-        "decides."
+        "The newest first, with what was decided once nobody reads the document any more. Open one "
+        "to read it again, and to correct it unless another person decides."
     )
     values = {"view": ui.View("My answers", parts, lead=lead), "place": "/desk"}
     return page("documents.html", values, visit=visit)
@@ -119,12 +148,28 @@ def _answer(
         [
             ui.Card("Text", [content(document._replace(answer=None))]),
             ui.Card("Your answer", [ui.Facts(facts)]),
+            ui.Card("What was decided", [_resolution(own)]),
             *_correction(own, form),
         ],
     )
     values = {"view": view, "crumb": HERE, "crumb_name": "My answers", "place": "/desk"}
     address, refused = f"{HERE}/{prediction_id}", form or tried
     return commented(services, visit, own.prediction, address, values, refused=refused)
+
+
+def _resolution(own: OwnAnswer) -> ui.Piece:
+    resolution = own.resolution
+    if resolution is None:
+        unread = "This is shown once nobody reads the document, or a copy of it, any more."
+        return ui.text(unread, "quiet")
+    return ui.Facts(
+        [
+            ("Labels", labels_of(resolution.labels)),
+            *((name, labels_of(labels)) for name, labels in _differences(resolution)),
+            ("By", _DECIDED_BY[resolution.by]),
+            ("When", ui.instant(resolution.decided_at, zone=True)),
+        ]
+    )
 
 
 def _correction(own: OwnAnswer, form: Filled | None) -> Sequence[ui.Piece]:

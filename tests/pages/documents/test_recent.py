@@ -88,7 +88,34 @@ def test_what_somebody_else_decides_is_not_corrected(service: Service, ann: Call
     assert task is not None
     assert "It is being read." in browser.get(address).text
     service.services.reviews.complete(lead, task.id, ["b"], None, task.version)
-    assert "Lea decided after you, on " in browser.get(address).text
+    shown = browser.get(address).text
+    assert "Another person decided on this document." in shown
+    assert '<dt>You missed</dt><dd><span class="label">b</span> </dd>' in shown
+    assert '<dt>Too many</dt><dd><span class="label">a</span> </dd>' in shown
+    listed = browser.get("/recent").text
+    assert "You missed: b. Too many: a." in listed
+    assert "Lea" not in listed, "roles are told, and no names"
+
+
+def test_a_blind_answer_is_not_compared_before_the_lead_has_decided(
+    service: Service, ann: Caller
+) -> None:
+    plan = AuditPlan(certification_rate=1.0)
+    policy = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=plan)
+    service.services.policy.change(SYSTEM, policy, None)
+    address = answered(service, ann, "c")
+    browser = browsing(service)
+    open_case = browser.get("/recent").text + browser.get(address).text
+    assert open_case.count("ot decided yet") == 2
+    assert "You missed" not in open_case
+    assert not {"audit", "lead decides"} & set(re.findall(r"audit|lead decides", open_case))
+    lead = Caller(service.person("lea", Role.LEAD), "lea", Role.LEAD)
+    task = service.services.reviews.claim(lead)
+    assert task is not None
+    service.services.reviews.complete(lead, task.id, ["a", "b"], None, task.version)
+    closed = browser.get(address).text
+    assert "A lead decided." in closed
+    assert "You missed: a, b. Too many: c." in browser.get("/recent").text
 
 
 def test_a_reviewer_and_a_lead_talk_about_a_document(service: Service, ann: Caller) -> None:
