@@ -58,7 +58,7 @@ RIGHTS = (
         """,
         """
         /documents
-        /documents/changes/{shown}
+        /documents/rows
         /documents/{prediction_id}
         /try
         """,

@@ -80,6 +80,23 @@ def test_the_first_page_follows_what_happens_while_it_is_seen(sign_in: SignIn, s
     expect(page.locator("#volume table")).to_be_visible()
 
 
+def test_the_details_follow_what_happens_until_a_reader_tries_something(sign_in: SignIn) -> None:
+    page = sign_in("lead")
+    page.clock.install()
+    page.goto("/cockpit/details")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    before = page.locator("#details").element_handle()
+    page.clock.run_for(61_000)
+    until(page, lambda: not before.evaluate("it => it.isConnected"))
+    page.get_by_label("Try a threshold").fill("0.3")
+    expect(page.locator(".slider output")).to_have_text(re.compile(r"^0\.300: \d"))
+    page.get_by_role("heading", level=1).click()
+    page.clock.run_for(61_000)
+    until(page, lambda: len(asked) == 2)
+    expect(page.locator(".slider output")).to_have_text(re.compile(r"^0\.300: \d"))
+
+
 def test_an_administrator_is_led_to_where_it_can_be_put_into_force(sign_in: SignIn) -> None:
     page = sign_in("admin", "/cockpit/details?threshold=0.5")
     page.get_by_role("link", name="Change the policy").click()

@@ -1,5 +1,6 @@
 """From a figure to the documents behind it, in a real browser."""
 
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
@@ -58,7 +59,7 @@ def test_a_label_is_completed_where_documents_are_filtered_by_it(sign_in: SignIn
     expect(page.get_by_role("status")).to_contain_text("document")
 
 
-def test_lists_are_dense_and_say_when_they_have_changed(sign_in: SignIn, site: Site) -> None:
+def test_lists_are_dense_stay_current_and_count_new_documents(sign_in: SignIn, site: Site) -> None:
     page = sign_in("lead", "/account")
     page.clock.install()
     for address in ("/", "/documents"):
@@ -74,9 +75,13 @@ def test_lists_are_dense_and_say_when_they_have_changed(sign_in: SignIn, site: S
     heights = [row.bounding_box()["height"] for row in rows.all()]
     assert sorted(heights)[len(heights) // 2] <= MOST_ROW_PX
     assert page.locator("#selection").bounding_box()["y"] < rows.first.bounding_box()["y"]
-    expect(page.locator("#changes")).to_be_empty()
+    expect(page.locator("#rows .note")).to_have_count(0)
+    page.get_by_label(re.compile("^Select ")).nth(1).check()
+    page.get_by_role("heading", level=1).click()
     page.clock.fast_forward(31_000)
-    page.get_by_role("link", name="Show it as it is now").click()
+    expect(page.locator("#rows .note")).to_contain_text("1 other document is on this page now.")
+    expect(page.get_by_label(re.compile("^Select ")).nth(1)).to_be_checked()
+    page.get_by_role("link", name="Show the list as it is now").click()
     expect(rows.first).to_contain_text("late /documents")
     assert_accessible(page)
 

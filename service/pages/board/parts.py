@@ -85,6 +85,11 @@ def text(content: object, kind: str = "") -> Markup:
     return Markup('<p class="{}">{}</p>').format(kind, content)
 
 
+def note(content: object) -> Markup:
+    """Return a note that screen readers announce."""
+    return Markup('<p class="note" role="status">{}</p>').format(content)
+
+
 def status(content: object) -> Markup:
     """Return a paragraph that screen readers announce when it changes."""
     return Markup('<p role="status">{}</p>').format(content)
@@ -236,6 +241,17 @@ class Diagram(Part):
     macro = "diagram"
     figure: Figure
     address: Callable[[str], str] | None = None
+
+
+@dataclass(frozen=True)
+class Live(Part):
+    """Parts that a script asks for again, at another address."""
+
+    macro = "live"
+    id: str
+    every_s: int
+    source: str
+    parts: Iterable[Piece]
 
 
 # Parts that change something; they are drawn for administrators alone.

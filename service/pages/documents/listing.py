@@ -11,7 +11,7 @@ from markupsafe import Markup
 from setwise.models.figures.numerals import confidence, plural
 from setwise.service.api.documents import DocumentQuery
 from setwise.service.api.http.dependencies import ServicesOf
-from setwise.service.domain.documents import ListedDocument
+from setwise.service.domain.documents import DocumentFilter, ListedDocument
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable
 from setwise.service.domain.files import Format
 from setwise.service.domain.models import MOST_LABEL_NOTES
@@ -22,16 +22,16 @@ from setwise.service.pages.documents.filters import Search
 from setwise.service.pages.documents.predictions import labels_of, name_of
 from setwise.service.pages.documents.selections import TickedDocuments, export_of
 from setwise.service.pages.forms import Filled, filled
-from setwise.service.pages.rendering import SECURITY_HEADERS, go, page
+from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import PageRoute
 from setwise.service.services.all import Services
-from setwise.service.services.documents import MOST_COUNTED, Matches, fingerprint
+from setwise.service.services.documents import MOST_COUNTED, Matches
 from setwise.service.services.documents.selections import MOST_EXPORTED
 from setwise.service.sign_in.sessions import Visit
 
 PAGE = 50
-ASKS_AGAIN_S = 30
-"""How often an open list asks whether it has changed."""
+REFRESH_S = 30
+"""How often the rows of an open list are asked for again."""
 
 router = APIRouter(route_class=PageRoute)
 
@@ -43,31 +43,57 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
     return _shown(Search.of(request), services, visit, ticked)
 
 
-@router.get(f"{HERE}/changes/{{shown}}")
-def changes(request: Request, services: ServicesOf, visit: Reads, shown: str) -> Response:
-    """Say whether the first page of a list differs from the one whose fingerprint is shown."""
-    search = Search.of(request)
-    filters, now = search.filters, shown
-    if filters is not None:
-        now = services.documents.fingerprint(
-            visit.caller, filters.as_filter(), filters.order, limit=PAGE
-        )
-    headers = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
-    return Response(_changes(search, shown, now), media_type="text/html", headers=headers)
-
-
-def _changes(search: Search, shown: str, now: str) -> Markup:
-    """Return the line that a script asks for again until the list has changed."""
-    if shown != now:
-        link = ui.link(address(**search.query), "Show it as it is now")
-        return Markup('<p id="changes" class="note" aria-live="polite">{}</p>').format(
-            ui.joined("This list has changed. ", link)
-        )
-    query = urlencode(search.query, doseq=True)
-    source = f"{HERE}/changes/{shown}" + (f"?{query}" if query else "")
-    return Markup('<p id="changes" aria-live="polite" data-live="{}" data-source="{}"></p>').format(
-        ASKS_AGAIN_S, source
+@router.get(f"{HERE}/rows")
+def rows(request: Request, services: ServicesOf, visit: Reads, shown: str = "") -> Response:
+    """Show listed documents as they are now, and count those that the list has beside them."""
+    search, ids = Search.of(request), [id_ for id_ in shown.split(",") if id_][:PAGE]
+    filters = search.filters or DocumentQuery()
+    # Without ids, every document would match.
+    listed = (
+        services.documents.find(
+            visit.caller, DocumentFilter(ids=ids), filters.order, limit=PAGE
+        ).page.items
+        if ids
+        else ()
     )
+    others = (
+        0
+        if search.after
+        else services.documents.unlisted(
+            visit.caller, filters.as_filter(), filters.order, ids, limit=PAGE
+        )
+    )
+    names = services.documents.reviewers(visit.caller)
+    view = ui.View("", [_live(listed, search, TickedDocuments(), names, others)], title="Documents")
+    return page("documents.html", {"view": view}, visit=visit)
+
+
+def _live(
+    listed: Sequence[ListedDocument],
+    search: Search,
+    ticked: TickedDocuments,
+    reviewers: Mapping[str, str],
+    others: int = 0,
+) -> ui.Live:
+    """Return the rows of a list, which a script keeps as they are now."""
+    ids = ",".join(document.prediction.id for document in listed)
+    query = {**search.query, "after": search.after or (), "shown": ids}
+    columns = (
+        ticked.column(),
+        *_COLUMNS,
+        ui.Column("Checked", lambda document: _became(document, reviewers)),
+    )
+    empty = (
+        ui.joined("No document matches. ", ui.link(HERE, "Show all."))
+        if search.query
+        else "No document has been sent to the service yet."
+    )
+    parts: list[ui.Piece] = [ui.Table("Documents", columns, listed, empty, kind="dense")]
+    if others:
+        more = plural(others, "other document is", "other documents are")
+        link = ui.link(address(**search.query), "Show the list as it is now.")
+        parts.insert(0, ui.note(ui.joined(f"{more} on this page now. ", link)))
+    return ui.Live("rows", REFRESH_S, f"{HERE}/rows?{urlencode(query, doseq=True)}", parts)
 
 
 @router.post(HERE)
@@ -108,7 +134,8 @@ def _shown(search: Search, services: Services, visit: Visit, ticked: TickedDocum
             *(_list(matches, search, ticked, reviewers) if matches else ()),
         ],
         lead="Every document with what became of it. The address keeps your filters: bookmark it "
-        "to keep a search.",
+        "to keep a search. Rows stay current; new documents wait behind a link, because whoever "
+        "has seen one is given no blind review of it.",
     )
     status = HTTPStatus.UNPROCESSABLE_ENTITY if ticked.filled.faults else HTTPStatus.OK
     return page("documents.html", {"view": view}, visit=visit, status=status)
@@ -117,29 +144,17 @@ def _shown(search: Search, services: Services, visit: Visit, ticked: TickedDocum
 def _list(
     matches: Matches, search: Search, ticked: TickedDocuments, reviewers: Mapping[str, str]
 ) -> Sequence[ui.Piece]:
-    rows, started = matches.page.items, search.after is None
-    at_first = fingerprint(rows)
-    columns = (
-        ticked.column(),
-        *_COLUMNS,
-        ui.Column("Checked", lambda document: _became(document, reviewers)),
-    )
-    empty = (
-        ui.joined("No document matches. ", ui.link(HERE, "Show all."))
-        if search.query
-        else "No document has been sent to the service yet."
-    )
+    listed, started = matches.page.items, search.after is None
     more = matches.number >= MOST_COUNTED
     count = (
         f"more than {MOST_COUNTED - 1:,} documents" if more else plural(matches.number, "document")
     )
     return (
         ui.status(count[0].upper() + count[1:]) if matches.number else Markup(""),
-        *((_changes(search, at_first, at_first),) if started else ()),
-        *ticked.bar(search.here, rows, count if matches.number > len(rows) else ""),
-        ui.Table("Documents", columns, rows, empty, kind="dense"),
+        *ticked.bar(search.here, listed, count if matches.number > len(listed) else ""),
+        _live(listed, search, ticked, reviewers),
         ui.Pager(HERE, matches.page.next_after, search.query, started=started),
-        *(_exports(search.filters, matches) if search.filters and rows else ()),
+        *(_exports(search.filters, matches) if search.filters and listed else ()),
     )
 
 

@@ -1,7 +1,8 @@
 // Says what a threshold would do while the slider moves. Without it the form asks the server.
 
-const form = document.querySelector("form.slider");
-if (form) {
+function follow() {
+  const form = document.querySelector("form.slider");
+  if (!form) return;
   const sentences = JSON.parse(form.dataset.sentences);
   const slider = form.elements.threshold;
   const say = () => {
@@ -10,3 +11,6 @@ if (form) {
   slider.addEventListener("input", say);
   say();
 }
+
+follow();
+document.addEventListener("refreshed", follow);

@@ -12,9 +12,13 @@ async function refresh(part) {
   const made = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = made.getElementById(part.id);
   if (!fresh) return null;
-  // Do not replace a part that has the focus, or in which the reader has opened something.
+  // Do not replace a part that has the focus, or in which the reader has opened or typed something.
   const open = (of) => of.querySelectorAll("details[open]").length;
-  if (part.contains(document.activeElement) || open(part) > open(fresh)) return part;
+  if ("touched" in part.dataset || part.contains(document.activeElement) || open(part) > open(fresh)) return part;
+  for (const box of part.querySelectorAll("input:checked")) {
+    const again = fresh.querySelector(`[name="${box.name}"][value="${CSS.escape(box.value)}"]`);
+    if (again) again.checked = true;
+  }
   part.replaceWith(fresh);
   const footer = made.querySelector("body > footer"); // says as of when
   if (footer) document.querySelector("body > footer").replaceWith(footer);
@@ -34,4 +38,8 @@ async function follow(part) {
   }
 }
 
+// Boxes that are ticked outlive a refresh; what is typed or tried would not.
+document.addEventListener("input", ({ target }) => {
+  if (target.type !== "checkbox") target.closest("[data-live]")?.setAttribute("data-touched", "");
+});
 document.querySelectorAll("[data-live]").forEach(follow);

@@ -1,8 +1,7 @@
 """Find documents, and tell all that happened to one."""
 
-import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,23 +25,6 @@ ME = "me"
 
 MOST_COUNTED = 1_000
 """Matches are counted up to here, which bounds what a search costs."""
-
-
-def fingerprint(documents: Sequence[ListedDocument]) -> str:
-    """Return a digest of which documents a page lists, and of what became of them."""
-    states = [
-        (
-            each.prediction.id,
-            each.waiting,
-            len(each.annotations),
-            len(each.outcomes),
-            len(each.skips),
-            tuple(each.assigned_to),
-            each.prioritized,
-        )
-        for each in documents
-    ]
-    return hashlib.sha256(repr(states).encode()).hexdigest()[:32]
 
 
 class Matches(NamedTuple):
@@ -87,24 +69,26 @@ class Documents:
         disclose(self.begin, self.now, caller, [each.prediction.id for each in page.items])
         return Matches(page, number)
 
-    def fingerprint(
+    def unlisted(
         self,
         caller: Caller,
-        filters: DocumentFilter | None = None,
-        order: Order = Order.NEWEST,
+        filters: DocumentFilter,
+        order: Order,
+        shown: Collection[str],
         *,
         limit: int = 50,
-    ) -> str:
-        """Return what differs once the first page does; the caller has read nothing then.
+    ) -> int:
+        """Return how many documents the first page lists beside those shown.
 
-        A page that asks by itself must not take blind reviews from whoever left it open.
+        The caller has read nothing then: a page that asks by itself must not take blind reviews
+        from whoever left it open.
         """
         caller.require(Permission.READ_ALL_PREDICTIONS)
         with self.begin(read_only=True) as transaction:
-            filters = checked(transaction, filters or DocumentFilter(), caller)
+            filters = checked(transaction, filters, caller)
             hidden = held_by(transaction, caller)
             page = transaction.documents.page(filters, order, hidden, after=None, limit=limit)
-        return fingerprint(page.items)
+        return len({each.prediction.id for each in page.items}.difference(shown))
 
     def reviewers(self, caller: Caller) -> Mapping[str, str]:
         """Return the names of the people and keys that may review, by id."""

@@ -155,22 +155,53 @@ def test_figures_of_the_board_lead_to_documents(service: Service, browser: Brows
     assert set(behind(browser, "/board/certifications")) == {3}
 
 
-def test_an_open_list_says_that_it_has_changed_and_takes_no_blind_review(
+def source_of(shown: str) -> str:
+    return html.unescape(re.search(r'data-source="([^"]+)"', shown)[1])
+
+
+def test_rows_of_an_open_list_change_in_place(service: Service, browser: Browser) -> None:
+    for confidence in ("0.5", "0.6"):
+        service.predict(confidence)
+    shown = browser.get("/documents?state=waiting").text
+    assert shown.count("waits for review") == 3  # and the filter
+    task = service.post("/v1/reviews/claim", by="reviewer").json()
+    version = {"If-Match": str(task["version"])}
+    path = f"/v1/reviews/{task['id']}/complete"
+    service.post(path, by="reviewer", json={"labels": ["c"]}, headers=version)
+    rows = browser.get(source_of(shown)).text
+    assert rows.count('<th scope="row">') == 2
+    assert rows.count("waits for review") == 1
+    assert "contradicted" in rows
+    assert '<span class="sub"><span class="label">c</span>' in rows
+    assert "on this page now" not in rows
+    assert source_of(rows) == source_of(shown)
+
+
+def test_an_open_list_counts_other_documents_and_takes_no_blind_review(
     service: Service, browser: Browser
 ) -> None:
     shown = browser.get("/documents?state=waiting").text
-    source = html.unescape(re.search(r'data-source="([^"]+)"', shown)[1])
-    assert 'data-live="30"' in browser.get(source).text
+    assert 'data-live="30"' in shown
     plan = AuditPlan(certification_rate=1.0)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=plan)
     service.services.policy.change(SYSTEM, change, None)
     service.predict("0.9")
-    changed = browser.get(source).text
-    assert "This list has changed." in changed
+    changed = browser.get(source_of(shown)).text
+    assert "1 other document is on this page now." in changed
     assert 'href="/documents?state=waiting"' in changed
-    assert "data-live" not in changed
+    assert "0.9" not in changed
     lead = next(each for each in service.services.people.all(SYSTEM) if each.login == "lea")
     task = service.services.reviews.claim(Caller(lead.id, lead.name, lead.role))
     assert task is not None
     assert task.kind is ReviewKind.AUDIT
-    assert "data-source" not in browser.get("/documents?after=" + task.prediction.id).text
+    # Who holds it cannot have it listed by its id either.
+    address = f"/documents/rows?shown={task.prediction.id}"
+    assert task.prediction.id not in browser.get(address).text.partition("data-source")[0]
+    assert '<th scope="row">' not in browser.get(address).text
+    later = browser.get("/documents?after=" + task.prediction.id).text
+    assert "on this page now" not in browser.get(source_of(later)).text
+
+
+def test_rows_are_asked_for_by_ids_alone(browser: Browser) -> None:
+    assert browser.get("/documents/rows?shown=nothing").status_code == 422
+    assert browser.get("/documents/rows?state=lost").status_code == 200
