@@ -10,6 +10,7 @@ beside it.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -18,7 +19,7 @@ from setwise.models.figures.numerals import on_axis
 
 Tick = tuple[float, str]
 
-_PER_CHARACTER = 6.6
+PER_CHARACTER = 6.6
 """Width of a label's character, for labels that should not meet."""
 
 
@@ -72,21 +73,7 @@ def chart(
     ``title``, ``description``: For screen readers.
     ``on_right``: Marks whose heights are measured on the right axis.
     """
-    right = 52 if frame.right else 14
-    bottom = 44 if frame.x.title else 26
-    x = Scale(frame.x.low, frame.x.high, frame.left, frame.width - right)
-    titled = frame.y.title or (frame.right is not None and frame.right.title)
-    top = _TITLED if titled else _UNTITLED
-    y = Scale(frame.y.low, frame.y.high, frame.height - bottom, top)
-    inside: list[Markup] = [*_grid(frame, x, y)]
-    for mark in marks:
-        inside += mark.draw(x, y)
-    axes = [*_left_axis(frame, x, y)]
-    if frame.right is not None:
-        other = Scale(frame.right.low, frame.right.high, y.start, y.end)
-        axes += _right_axis(frame, frame.right, x, other)
-        for mark in on_right:
-            inside += mark.draw(x, other)
+    inside, left, right = contents(frame, marks, on_right)
     drawn = element(
         "svg",
         element("title", escape(title), id=f"{name}-title"),
@@ -98,8 +85,55 @@ def chart(
         role="img",
         aria_labelledby=f"{name}-title {name}-desc",
     )
+    axes = [
+        *([_beside(frame, 0, left.edge - _APART, left.words, "left")] if left.words else []),
+        *(
+            [_beside(frame, right.edge + _APART, frame.width, right.words, "right")]
+            if right.words
+            else []
+        ),
+    ]
     laid_upon = [element("div", *axes, class_="axes")] if axes else []
     return element("div", drawn, *laid_upon, class_="plot")
+
+
+class AxisWords(NamedTuple):
+    """What is written beside an axis upwards, and where the chart's area ends."""
+
+    edge: float
+    words: list[Markup]
+
+
+class ChartContents(NamedTuple):
+    """The elements inside a chart's picture, and what its axes upwards say."""
+
+    inside: list[Markup]
+    left: AxisWords
+    right: AxisWords
+
+
+def contents(
+    frame: ChartFrame, marks: Sequence[Mark], on_right: Sequence[Mark] = ()
+) -> ChartContents:
+    """Return what a chart is made of, at its places."""
+    right = 52 if frame.right else 14
+    bottom = 44 if frame.x.title else 26
+    x = Scale(frame.x.low, frame.x.high, frame.left, frame.width - right)
+    titled = frame.y.title or (frame.right is not None and frame.right.title)
+    top = _TITLED if titled else _UNTITLED
+    y = Scale(frame.y.low, frame.y.high, frame.height - bottom, top)
+    inside: list[Markup] = [*_grid(frame, x, y)]
+    for mark in marks:
+        inside += mark.draw(x, y)
+    words: list[Markup] = []
+    if frame.right is not None:
+        other = Scale(frame.right.low, frame.right.high, y.start, y.end)
+        words = _right_words(frame, frame.right, x, other)
+        for mark in on_right:
+            inside += mark.draw(x, other)
+    return ChartContents(
+        inside, AxisWords(x.start, _left_words(frame, x, y)), AxisWords(x.end, words)
+    )
 
 
 def _grid(frame: ChartFrame, x: Scale, y: Scale) -> Iterator[Markup]:
@@ -113,20 +147,18 @@ def _grid(frame: ChartFrame, x: Scale, y: Scale) -> Iterator[Markup]:
         yield text(frame.x.title, (x.start + x.end) / 2, frame.height - 6, "middle", "axis")
 
 
-def _left_axis(frame: ChartFrame, x: Scale, y: Scale) -> Iterator[Markup]:
+def _left_words(frame: ChartFrame, x: Scale, y: Scale) -> list[Markup]:
     words = [text(label, x.start - 8, y(value) + 4, "end") for value, label in frame.y.ticks]
     if frame.y.title:
         words.append(text(frame.y.title, 0, 10, "start", "axis"))
-    if words:
-        yield _beside(frame, 0, x.start - _APART, words, "left")
+    return words
 
 
-def _right_axis(frame: ChartFrame, axis: Axis, x: Scale, y: Scale) -> Iterator[Markup]:
+def _right_words(frame: ChartFrame, axis: Axis, x: Scale, y: Scale) -> list[Markup]:
     words = [text(label, x.end + 8, y(value) + 4, "start") for value, label in axis.ticks]
     if axis.title:
         words.append(text(axis.title, frame.width, 10, "end", "axis"))
-    if words:
-        yield _beside(frame, x.end + _APART, frame.width, words, "right")
+    return words
 
 
 def _beside(
@@ -149,7 +181,7 @@ def _spaced(ticks: Sequence[Tick], x: Scale) -> Iterator[Tick]:
     shown: list[Tick] = []
     free = float("inf")
     for value, label in reversed(ticks):
-        half = len(label) * _PER_CHARACTER / 2
+        half = len(label) * PER_CHARACTER / 2
         if x(value) + half < free:
             shown.append((value, label))
             free = x(value) - half - 6

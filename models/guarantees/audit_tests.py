@@ -75,7 +75,7 @@ class AdjudicatedTest:
 
         It is only as sharp as a comparison with ``risk`` requires.
         """
-        return np.array([p_value(self._sample(int(step)), 1.0 - accuracy, risk) for step in steps])
+        return np.array([p_value(self.sample(int(step)), 1.0 - accuracy, risk) for step in steps])
 
     def drift(self, thresholds: Floats, target: float) -> Floats:
         """Return the evidence, after the newest audit, against the target above thresholds."""
@@ -87,14 +87,6 @@ class AdjudicatedTest:
             target,
             stands_for=1.0 / np.where(audits.missed, audits.reread_rate, 1.0),
         )
-
-    def estimate(self, step: int) -> float:
-        """Return the estimated accuracy above a threshold, in [0, 1].
-
-        Each miss counts for those that are not read again.
-        """
-        sample = self._sample(step)
-        return float(max(1.0 - sample.wrong / max(sample.n, 1), 0.0))
 
     def start_power(self, n_above: Counts, accuracy: Floats, target: float, risk: float) -> Floats:
         """Return each threshold's approximate power with so many audits above."""
@@ -117,14 +109,15 @@ class AdjudicatedTest:
         n = self.n_above[steps]
         before = Samples(n, self._found[steps], self._missed[steps], self.reread_rate[steps])
         worth = AUDITS_OF_A_CONFIDENCE
-        estimate = np.array([self.estimate(int(step)) for step in steps])
+        estimate = np.array([self.sample(int(step)).accuracy for step in steps])
         wrong = 1.0 - (n * estimate + worth * confidence) / (n + worth)
         return (
             fewest_further(before, wrong, 1.0 - target, risk, power),
             fewest_further(before, np.zeros(len(n)), 1.0 - target, risk, power),
         )
 
-    def _sample(self, step: int) -> Sample:
+    def sample(self, step: int) -> Sample:
+        """Return the counts above a threshold."""
         return Sample(
             int(self.n_above[step]),
             int(self._found[step]),

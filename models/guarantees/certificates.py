@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from setwise.models.figures.picture import Picture
 from setwise.models.guarantees.drift import DRIFTING
+from setwise.models.guarantees.joint import Sample
 
 
 @dataclass(frozen=True)
@@ -19,10 +21,16 @@ class SequenceStep:
     Attributes
     ----------
     threshold : float
+    coverage : float
+        Share of the unlabelled predictions at or above the threshold, in (0, 1].
     n_audits : int
         Audits with a confidence at or above the threshold.
     n_good : int
         Those of them that were not found wrong.
+    n_missed : int
+        Those of them that only a second reading found wrong.
+    reread_rate : float
+        The least probability of a second reading among them, in [0, 1].
     p_value : float
         Upper bound of the probability of as good an outcome under the hypothesis; in [0, 1].
     drift : float
@@ -31,10 +39,31 @@ class SequenceStep:
     """
 
     threshold: float
+    coverage: float
     n_audits: int
     n_good: int
+    n_missed: int
+    reread_rate: float
     p_value: float
     drift: float
+
+    @property
+    def sample(self) -> Sample:
+        """The counts, as the tests of `setwise.models.guarantees.joint` read them."""
+        found_wrong = self.n_audits - self.n_good - self.n_missed
+        return Sample(self.n_audits, found_wrong, self.n_missed, self.reread_rate)
+
+    @property
+    def accuracy(self) -> float:
+        """Estimated accuracy of what is sent from the threshold up, in [0, 1]."""
+        return self.sample.accuracy
+
+    def drifting(self, target: float) -> bool:
+        """Return whether newer audits above the threshold speak against it.
+
+        Older audits may outweigh them in the test: more are drawn while nothing is sent.
+        """
+        return self.drift * (1.0 - target) >= DRIFTING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,12 +102,23 @@ class CertificationEvidence:
         """Return numbers, strings, lists and mappings for JSON, among them ``certified``."""
         return {**asdict(self), "steps": [asdict(step) for step in self.steps]}
 
+    def picture(self) -> Picture:
+        """Return the thresholds that were tested, with their bounds and the target, as an SVG."""
+        from setwise.models.guarantees.certificate_figure import (  # noqa: PLC0415 -- it reads this
+            draw_certificate,
+        )
+
+        return draw_certificate(self)
+
+    def _repr_html_(self) -> str:
+        return self.picture()._repr_html_()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate(CertificationEvidence):
     """A threshold from which the target is proved at the given risk.
 
-    Thresholds against which the newer audits speak are left out (`drifting`).
+    Thresholds against which the newer audits speak are left out (`SequenceStep.drifting`).
 
     The guarantee: if future documents are distributed as before, then with probability
     ``1 - risk`` over the audits drawn, the accuracy of all that is sent is at least the target. It
@@ -115,7 +155,7 @@ class Certificate(CertificationEvidence):
         return tuple(
             step.threshold
             for step in self.steps
-            if step.p_value <= self.test_risk and not drifting(step, self.target)
+            if step.p_value <= self.test_risk and not step.drifting(self.target)
         )
 
     def __str__(self) -> str:
@@ -125,14 +165,6 @@ class Certificate(CertificationEvidence):
             f"answers.\nOf {self.n_above:,} checked ones, {self.n_good:,} were right (at least "
             f"{_below(self.accuracy_bound)}; target {self.target:.4g}, risk {self.risk:.4g})."
         )
-
-
-def drifting(step: SequenceStep, target: float) -> bool:
-    """Return whether newer audits above a threshold speak against it.
-
-    Older audits may outweigh them in the test: more are drawn while nothing is sent.
-    """
-    return step.drift * (1.0 - target) >= DRIFTING
 
 
 class RefusalReason(StrEnum):

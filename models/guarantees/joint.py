@@ -40,6 +40,7 @@ from scipy import special, stats
 
 from setwise.models.guarantees.binomial import (
     fewest,
+    lower_bound,
     required_successes,
     upper_tail,
 )
@@ -49,6 +50,7 @@ Counts = NDArray[np.int64]
 
 _INTERVALS = 8  # of the misses' share, to begin with
 _HALVINGS = 12  # then the bound is taken as it is; it stays valid
+_BISECTIONS = 15  # of an accuracy, to a few parts in a million
 _RARE = 1e-10  # probabilities that need no tail of their own
 _NEVER = 1e-12  # a rate at which no number of audits is enough
 _TIE = 1e-9  # equal values of the statistic differ by rounding errors only
@@ -78,6 +80,11 @@ class Sample(NamedTuple):
         if self.reread_rate <= 0.0:
             return np.inf
         return self.found_wrong + self.missed / self.reread_rate
+
+    @property
+    def accuracy(self) -> float:
+        """Estimated share that is right, in [0, 1]; each miss counts for those not read again."""
+        return float(max(1.0 - self.wrong / max(self.n, 1), 0.0))
 
 
 def p_value(sample: Sample, wrong: float, risk: float) -> float:
@@ -110,6 +117,36 @@ def p_value(sample: Sample, wrong: float, risk: float) -> float:
         wrong,
         risk,
     )
+
+
+def accuracy_bound(sample: Sample, risk: float, *, least: float = 0.0) -> float:
+    """Return the lower confidence bound of the accuracy: the highest that the test rejects.
+
+    Parameters
+    ----------
+    sample : Sample
+    risk : float
+        Probability, in (0, 1), that the bound may lie above the accuracy.
+    least : float, default=0
+        An accuracy that is rejected, from which on the bound is searched.
+
+    Examples
+    --------
+    >>> round(accuracy_bound(Sample(22, 0, 0, 1.0), 0.1), 4)  # 0.1 ** (1 / 22)
+    0.9006
+    >>> 0.88 < accuracy_bound(Sample(100, 2, 0, 0.5), 0.1) < 0.94
+    True
+    """
+    if sample.reread_rate >= 1.0:
+        return max(least, float(lower_bound(sample.n - sample.wrong, sample.n, risk)))
+    low, high = least, max(least, sample.accuracy)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if p_value(sample, 1.0 - middle, risk) <= risk:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 PLANNED_MISSES = 0.05

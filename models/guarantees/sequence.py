@@ -15,8 +15,8 @@ from setwise.models.guarantees.certificates import (
     Certification,
     RefusalReason,
     SequenceStep,
-    drifting,
 )
+from setwise.models.guarantees.joint import accuracy_bound
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,6 @@ PLANNED_POWER = 0.8
 
 # Number of thresholds, spread over the sequence, for which a refusal plans audits.
 _PLANNED_THRESHOLDS = 12
-_BISECTIONS = 15  # between the target and 1, to a few parts in a million
 _BLOCK = 8  # hypotheses tested at a time
 
 
@@ -159,43 +158,33 @@ def walk(
     rows = tuple(
         SequenceStep(
             float(sequence.thresholds[step]),
+            float(sequence.share[step]),
             int(test.n_above[step]),
             int(test.n_good[step]),
+            test.sample(step).missed,
+            float(test.reread_rate[step]),
             tested[place],
             float(drift[place]),
         )
         for place, step in enumerate(tests.tolist())
     )
-    standing = [place for place in range(passed) if not drifting(rows[place], claim.target)]
+    standing = [place for place in range(passed) if not rows[place].drifting(claim.target)]
     if not standing:
         if passed:
             return CertificateRefusal(**claim._asdict(), steps=rows, reason=RefusalReason.DRIFTING)
         return _refuse(claim, sequence, test, rows, start)
     lowest = rows[standing[-1]]
-    proved = start + standing[-1]
     return Certificate(
         **claim._asdict(),
         steps=rows,
         threshold=lowest.threshold,
-        coverage=float(sequence.share[proved]),
+        coverage=lowest.coverage,
         n_above=lowest.n_audits,
         n_good=lowest.n_good,
         p_value=lowest.p_value,
-        accuracy=test.estimate(proved),
-        accuracy_bound=_bound(test, proved, claim),
+        accuracy=lowest.accuracy,
+        accuracy_bound=accuracy_bound(lowest.sample, claim.test_risk, least=claim.target),
     )
-
-
-def _bound(test: AdjudicatedTest, step: int, claim: Claim) -> float:
-    """Return a lower confidence bound: the highest accuracy still rejected."""
-    low, high = claim.target, 1.0
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if test.p_values(np.array([step]), middle, claim.test_risk)[0] <= claim.test_risk:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def _refuse(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from setwise.service.cli.console import AsJson, print_json, say
+from setwise.service.cli.console import AsJson, print_json, say, written_whole
 
 commands = typer.Typer()
 
@@ -31,6 +31,10 @@ def certify(
         float | None,
         typer.Option(help="With reread: share of the accepted answers drawn to be read again."),
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Also draw the thresholds that were tested."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove a threshold from a file of checked answers."""
@@ -52,6 +56,9 @@ def certify(
         )
     except ValueError as error:
         raise ValueError(f"{audits}: {error}") from error
+    if plot is not None:
+        with written_whole(plot) as file:
+            file.write(proof.picture().svg)
     if as_json:
         print_json(proof.to_dict())
     else:

@@ -42,6 +42,16 @@ def test_people_who_overlook_errors_and_unequal_draws_are_counted(tmp_path, caps
     assert proof["excluded"]["thinned"] == pytest.approx(150, abs=4 * np.sqrt(75))
 
 
+def test_the_tested_thresholds_are_drawn(tmp_path, capsys):
+    audits = write(tmp_path, ["confidence,right", *["0.99,1"] * 60])
+    assert status("certify", audits, "--target", 0.9, "--plot", tmp_path / "proof.svg") == 0
+    svg = (tmp_path / "proof.svg").read_text("utf-8")
+    assert "from 0.99 up: 100 %" in svg
+    assert capsys.readouterr().out.splitlines()[0] in svg
+    line = refusal(capsys, "certify", str(audits), "--target", "0.9", "--plot", str(tmp_path))
+    assert "this is a folder; name a file" in line
+
+
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [

@@ -22,6 +22,8 @@ from setwise.models.evaluation.report.findings import (
     gather_findings,
 )
 from setwise.models.figures.numerals import confidence, percent, plain, plural
+from setwise.models.figures.picture import figures_style
+from setwise.models.guarantees.certificates import Certification
 from setwise.models.predictor import SetPredictor
 
 _LABELS = 40
@@ -42,6 +44,11 @@ class ModelReport:
 
     html: str
     findings: tuple[ModelFindings, ...]
+
+    @property
+    def certificate(self) -> Certification:
+        """What the documents prove of the model: a certificate or a refusal."""
+        return self.findings[0].proof
 
     def save(self, path: str | Path) -> Path:
         """Write the file, and return its path."""
@@ -106,7 +113,8 @@ def report(
 
 @cache
 def _style() -> Markup:
-    return Markup(Path(__file__).with_name("report.css").read_text("utf-8"))  # noqa: S704 -- ours
+    layout = Path(__file__).with_name("report.css").read_text("utf-8")
+    return figures_style() + Markup(layout)  # noqa: S704 -- ours
 
 
 def _page(findings: tuple[ModelFindings, ...], target: float, command: str) -> Markup:

@@ -15,7 +15,7 @@ def test_audits_count_at_and_above_each_threshold():
     assert test.n_above.tolist() == [2, 3]
     assert test.n_good.tolist() == [2, 2]
     assert test.p_values(np.array([0]), 0.9, 0.1)[0] == pytest.approx(0.81)
-    assert test.estimate(1) == pytest.approx(2 / 3)
+    assert test.sample(1).accuracy == pytest.approx(2 / 3)
 
 
 def adjudicated(rates, draws, otherwise=1.0):
@@ -35,7 +35,7 @@ def test_misses_count_up_to_the_least_rate_above_each_threshold():
     assert test.n_above.tolist() == [0, 2, 4]
     # Draws of .4 below .5; of .1 and .15 below .2.
     assert (test.n_above - test.n_good).tolist() == [0, 1, 2]
-    assert test.estimate(1) == 0.0
+    assert test.sample(1).accuracy == 0.0
 
 
 def test_with_every_agreement_read_again_the_test_is_binomial():
@@ -45,7 +45,7 @@ def test_with_every_agreement_read_again_the_test_is_binomial():
     audits = AdjudicatedAudits(np.full(n, 0.9), wrong, missed, np.ones(n), np.zeros(n), 1.0)
     test = AdjudicatedTest(np.array([0.5]), audits)
     assert test.p_values(np.array([0]), 0.9, 0.1)[0] == pytest.approx(stats.binom.cdf(3, n, 0.1))
-    assert test.estimate(0) == pytest.approx(1 - 3 / 60)
+    assert test.sample(0).accuracy == pytest.approx(1 - 3 / 60)
     further, if_all_good = test.needed(np.array([0]), np.array([0.97]), 0.9, 0.1, 0.9)
     right = (57 + 20 * 0.97) / (n + 20)
     for needed, rate in ((further, right), (if_all_good, 1.0)):

@@ -1,0 +1,117 @@
+"""The picture of a certificate: which thresholds were tested, and what each test showed."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from setwise.models.figures.chart import Axis, ChartFrame, Tick, percent_ticks
+from setwise.models.figures.marks import Intervals, Mark, RuleMark
+from setwise.models.figures.numerals import confidence, exactly, percent
+from setwise.models.figures.picture import Picture, picture
+from setwise.models.guarantees.joint import accuracy_bound
+
+if TYPE_CHECKING:
+    from setwise.models.guarantees.certificates import CertificationEvidence, SequenceStep
+
+_MOST_STEPS = 30
+"""Tests that are drawn of a long sequence."""
+
+_MOST_TICKS = 6
+_HEIGHT = 340
+_HEADROOM = 0.1  # above 100 %, for the label of the threshold
+
+
+class _Kind(NamedTuple):
+    """How the tests of one outcome are drawn, and what the legend says of them."""
+
+    tone: str
+    words: str
+
+
+_PROVED = _Kind("sent", "proved: the bound reaches the target")
+_DRIFTING = _Kind("waiting", "proved, but newer checks speak against it")
+_NOT_PROVED = _Kind("skipped", "not proved: the sequence ends")
+
+
+def draw_certificate(evidence: "CertificationEvidence") -> Picture:
+    """Return the tests in their order, by the share that each threshold would send.
+
+    A dot is the share of right answers among the checked ones, and the line below it ends at the
+    lower bound that the test proves.
+    """
+    steps = _spread(evidence.steps, _MOST_STEPS)
+    bounds = [accuracy_bound(step.sample, evidence.test_risk) for step in steps]
+    outcomes = [_outcome(step, evidence) for step in steps]
+    marks: list[Mark] = []
+    for kind in (_PROVED, _DRIFTING, _NOT_PROVED):
+        rows = [place for place, outcome in enumerate(outcomes) if outcome is kind]
+        marks.append(
+            Intervals(
+                [
+                    (steps[k].coverage, steps[k].accuracy, bounds[k], steps[k].accuracy)
+                    for k in rows
+                ],
+                kind.tone,
+                [_says(steps[k], bounds[k]) for k in rows],
+            )
+        )
+    target = f"target {exactly(evidence.target)}"
+    marks.append(RuleMark(evidence.target, "link", target, level=True, left=True, below=True))
+    proved = [step for step in evidence.steps if _outcome(step, evidence) is _PROVED]
+    if proved:
+        lowest = proved[-1]
+        label = f"from {confidence(lowest.threshold)} up: {percent(lowest.coverage)}"
+        marks.append(RuleMark(lowest.coverage, "sent", label))
+    low = max(0.0, min([evidence.target, *bounds]) - 0.05)
+    high = 1.0 + _HEADROOM * (1.0 - low)
+    return picture(
+        "Which thresholds are proved?",
+        str(evidence).split("\n"),
+        ChartFrame(
+            _across(evidence.steps),
+            Axis(low, high, percent_ticks(low, 1.0), "share of the checked answers that is right"),
+            height=_HEIGHT,
+        ),
+        marks,
+        [
+            *(kind for kind in (_PROVED, _DRIFTING, _NOT_PROVED) if kind in outcomes),
+            ("link", target),
+        ],
+    )
+
+
+def _across(steps: Sequence["SequenceStep"]) -> Axis:
+    """Return the axis of the shares that were tested, with their thresholds."""
+    title = "confidence from which answers are sent, and their share"
+    if not steps:
+        return Axis(0.0, 1.0, (), title)
+    low, high = steps[0].coverage, steps[-1].coverage
+    margin = max(0.08 * (high - low), 0.02)
+    ticks: list[Tick] = [
+        (step.coverage, f"{confidence(step.threshold)}: {percent(step.coverage, 0)}")
+        for step in _spread(steps, _MOST_TICKS)
+    ]
+    return Axis(low - margin, high + margin, ticks, title)
+
+
+def _outcome(step: "SequenceStep", evidence: "CertificationEvidence") -> _Kind:
+    if not step.p_value <= evidence.test_risk:
+        return _NOT_PROVED
+    return _DRIFTING if step.drifting(evidence.target) else _PROVED
+
+
+def _says(step: "SequenceStep", bound: float) -> str:
+    return (
+        f"From {confidence(step.threshold)} up, {percent(step.coverage)} of the answers: "
+        f"{step.n_good:,} of {step.n_audits:,} checked ones were found right, at least "
+        f"{percent(bound)} of all"
+    )
+
+
+def _spread(steps: Sequence["SequenceStep"], most: int) -> list["SequenceStep"]:
+    """Return some steps in even distances, with the last two: they show where it ends."""
+    if len(steps) <= most:
+        return [*steps]
+    places = np.linspace(0, len(steps) - 1, most - 1).astype(int).tolist()
+    return [steps[place] for place in sorted({*places, len(steps) - 2})]
