@@ -42,7 +42,7 @@ class Site:
         for name, seed in (("train", 5), ("test", 6)):
             lines = write_documents(folder / f"{name}.jsonl", 250, seed=seed).read_bytes()
             (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines))
-        rows = [(one["text"], ";".join(one["labels"])) for one in documents(300, seed=9)]
+        rows = [(one["text"], ";".join(one["labels"])) for one in documents(500, seed=9)]
         (folder / "notes.csv").write_text(
             "text,labels\n" + "".join(f"{text},{labels}\n" for text, labels in rows)
         )
