@@ -180,17 +180,19 @@ class RefusalReason(StrEnum):
     MISS_RATE_UNKNOWN = "miss-rate-unknown"  # no agreement was drawn for a second reading
 
 
-_WHY = {
-    RefusalReason.NO_PREDICTIONS: "there are no confidences",
-    RefusalReason.NO_AUDITS: "nothing was checked",
+WHY_REFUSED = {
+    RefusalReason.NO_PREDICTIONS: "there are no predictions yet",
+    RefusalReason.NO_AUDITS: "nothing has been checked yet",
     RefusalReason.TARGET_UNPROVABLE: "no number of checks shows that all are right",
     RefusalReason.TOO_FEW_AUDITS: "the checks look good enough, but there are too few",
-    RefusalReason.BELOW_TARGET: "not even the most confident answers seem to reach the target",
-    RefusalReason.BLOCKED_AT_TOP: "the most confident answers fail, though a lower threshold "
-    "would do",
-    RefusalReason.DRIFTING: "the newer checks speak against the target",
-    RefusalReason.MISS_RATE_UNKNOWN: "how many errors people overlook is unknown",
+    RefusalReason.BELOW_TARGET: "not even the most confident sets seem to reach the target",
+    RefusalReason.BLOCKED_AT_TOP: "the most confident sets fail, though a lower threshold would do",
+    RefusalReason.DRIFTING: "all checks together look good enough, but the newer ones speak "
+    "against the target",
+    RefusalReason.MISS_RATE_UNKNOWN: "how many errors people overlook is unknown until some "
+    "agreements are read again",
 }
+"""Why nothing is certified, as the end of a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +223,7 @@ class CertificateRefusal(CertificationEvidence):
         """Return why nothing is proved, and what would prove it."""
         text = (
             f"Nothing is proved (target {self.target:.4g}, risk {self.risk:.4g}): "
-            f"{_WHY[self.reason]}."
+            f"{WHY_REFUSED[self.reason]}."
         )
         if self.further_audits is not None:
             text += f"\nAbout {self.further_audits:,} more checks would do, as it looks now."

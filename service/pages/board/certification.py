@@ -27,7 +27,8 @@ from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.board.jobs import JOBS
-from setwise.service.pages.board.outlook import outlook, why
+from setwise.service.pages.board.outlook import outlook
+from setwise.service.services.analysis.proofs import why_refused
 
 CERTIFICATIONS = "/board/certifications"
 BREAKER = "/board/breaker"
@@ -139,7 +140,7 @@ def _outcome(attempt: Certification) -> Markup:
     more = attempt.further_audits
     return ui.joined(
         ui.badge("not certified", "warn"),
-        f" {why(attempt.reason)}",
+        f" {why_refused(attempt.reason)}",
         ui.sub(f"about {more:,} more audits would probably suffice") if more else "",
     )
 
@@ -215,7 +216,7 @@ def _certification(call: Call) -> ui.View:
         heading = "Not certified"
         lead = (
             f"No threshold is certified to keep {exactly(attempt.target_accuracy)} right: "
-            f"{why(attempt.reason)}."
+            f"{why_refused(attempt.reason)}."
         )
         if attempt.further_audits:
             lead += f" About {attempt.further_audits:,} more audits would probably certify one."

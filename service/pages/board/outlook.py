@@ -12,34 +12,13 @@ from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Call
 from setwise.service.pages.forms import Filled, Input, Share, inputs
-
-REASONS = {
-    "no-predictions": "there are no predictions yet",
-    "no-audits": "there are no audits yet",
-    "target-unprovable": "no number of audits shows that all are right",
-    "too-few-audits": "the audits look good enough, but there are too few of them",
-    "below-target": "not even the most confident sets seem to reach the target",
-    "blocked-at-top": "the most confident sets fail, though a lower threshold would do",
-    "drifting": "all audits together look good enough, but the newer ones speak against the target",
-    "miss-rate-unknown": "how many errors auditors overlook is unknown; have some audits that "
-    "agree read again",
-}
-"""Why nothing was certified."""
+from setwise.service.services.analysis.proofs import why_refused
 
 
 class RateForm(BaseModel):
     """Which audit rate to compare with the policy's."""
 
     rate: Annotated[Share | None, Input("Another audit rate %", pointers=("/query/rate",))] = None
-
-
-def why(reason: str | None) -> str:
-    """Return why nothing was certified.
-
-    >>> why("no-audits"), why("stars-wrong")
-    ('there are no audits yet', 'stars wrong')
-    """
-    return REASONS.get(reason or "", (reason or "").replace("-", " "))
 
 
 def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
@@ -79,7 +58,8 @@ def _sentences(awaited: CertificationOutlook) -> Iterator[str]:
             )
         return
     if awaited.further_audits is None:
-        yield f"No number of audits would probably certify a threshold: {why(awaited.reason)}."
+        why = why_refused(awaited.reason)
+        yield f"No number of audits would probably certify a threshold: {why}."
         return
     if awaited.further_audits:
         more = plural(awaited.further_audits, "more audit")

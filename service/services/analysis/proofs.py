@@ -4,7 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
+from setwise.models.guarantees.certificates import (
+    WHY_REFUSED,
+    Certificate,
+    RefusalReason,
+    risk_of_attempt,
+)
 from setwise.service.domain.certification import Bet, Certification, Gathered, Scorer
 from setwise.service.domain.policy import RoutingPolicy
 
@@ -177,3 +182,12 @@ def retested(proved: Sequence[float], bets: Sequence[Bet], target: float) -> flo
         stands_for=[bet.stands_for for bet in bets],
     )
     return max(proved) if threshold is None else threshold
+
+
+def why_refused(reason: str | None) -> str:
+    """Return why an attempt certified nothing, as the end of a sentence.
+
+    >>> why_refused("no-audits")
+    'nothing has been checked yet'
+    """
+    return "" if reason is None else WHY_REFUSED[RefusalReason(reason)]
