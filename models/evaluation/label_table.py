@@ -70,6 +70,11 @@ class LabelRow:
         """Documents for which it was predicted that do not have it."""
         return self.n_predicted - self.n_right
 
+    @property
+    def n_either(self) -> int:
+        """Documents that have the label or for which it was predicted."""
+        return self.n_true + self.extra
+
 
 @dataclass(frozen=True)
 class LabelTable:

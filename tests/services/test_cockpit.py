@@ -382,7 +382,7 @@ def test_errors_are_counted_by_label_and_by_pair() -> None:
     found = [checked("ab", "ac"), checked("ab", "ac"), checked("a", "ad"), checked("a", "a")]
     seen = mistakes(found, standing(found), 0.1, {"c": "clinic"})
     assert (seen.checked, seen.wrong) == (4, 3)
-    assert [(one.label, one.missed, one.added) for one in seen.labels] == [
+    assert [(one.label, one.missing, one.extra) for one in seen.labels] == [
         ("b", 0, 2),
         ("c", 2, 0),
         ("d", 1, 0),

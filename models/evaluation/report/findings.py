@@ -2,11 +2,9 @@
 
 import platform
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +12,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
+from setwise.models.evaluation.confusions import ConfusedLabels, confused_labels
 from setwise.models.evaluation.evaluation import measure, of_predictor, train_seconds
 from setwise.models.evaluation.explanation import weigh_terms
 from setwise.models.evaluation.metrics import Metrics
@@ -83,8 +82,8 @@ class ModelFindings:
         Of the target, with these documents as a random sample.
     errors : tuple of ConfidentError
         The most confident first.
-    pairs : tuple of (str, str, int)
-        A label that was predicted, the label that was right instead, and in how many documents.
+    pairs : tuple of ConfusedLabels
+        The most frequent first.
     sizes : tuple of SizeAccuracy
         By the number of predicted labels.
     facts : mapping of str to str
@@ -98,7 +97,7 @@ class ModelFindings:
     curve: ReliabilityCurve | None
     proof: Certification
     errors: tuple[ConfidentError, ...]
-    pairs: tuple[tuple[str, str, int], ...]
+    pairs: tuple[ConfusedLabels, ...]
     sizes: tuple[SizeAccuracy, ...]
     facts: Mapping[str, str]
 
@@ -132,7 +131,13 @@ def gather_findings(
         draw_reliability(confidence, right) if len(right) >= _FEW else None,
         certify(confidence, right, target=target, risk=risk),
         tuple(_errors(predictor, dataset, confidence, right, (true, predicted))),
-        _pairs(dataset, true, predicted),
+        confused_labels(
+            (
+                (set(_names(dataset, predicted, row)), set(_names(dataset, true, row)))
+                for row in np.flatnonzero(~right).tolist()
+            ),
+            MOST_PAIRS,
+        ),
         _sizes(predicted, right),
         _facts(predictor, metrics),
     )
@@ -192,29 +197,6 @@ def _names(dataset: Dataset, matrix: csr_array, row: int) -> tuple[str, ...]:
 def _excerpt(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT].rstrip()}…"
-
-
-def _pairs(
-    dataset: Dataset, true: csr_array, predicted: csr_array
-) -> tuple[tuple[str, str, int], ...]:
-    """Count pairs of a label too many and a label too few in one document."""
-    counts: Counter[tuple[int, int]] = Counter()
-    both = true.multiply(predicted)
-    extra, missing = csr_array(predicted - both), csr_array(true - both)
-    for matrix in (extra, missing):
-        matrix.eliminate_zeros()
-    for row in range(true.shape[0]):
-        counts.update(
-            product(
-                *(
-                    matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].tolist()
-                    for matrix in (extra, missing)
-                )
-            )
-        )
-    names = dataset.label_names
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_PAIRS]
-    return tuple((names[one], names[other], count) for (one, other), count in ranked)
 
 
 def _sizes(predicted: csr_array, right: Bools) -> tuple[SizeAccuracy, ...]:

@@ -167,7 +167,7 @@ def _model(
         yield _tag("h2", f"Labels given for each other{' by ' + findings.name if several else ''}")
         yield _table(
             ("given", "right instead", "documents"),
-            [(one, other, f"{count:,}") for one, other, count in findings.pairs],
+            [(pair.predicted, pair.right, f"{pair.documents:,}") for pair in findings.pairs],
             "In one document, the first was too much and the second was missing.",
         )
     if findings.errors:

@@ -46,19 +46,19 @@ def labels(seen: Cockpit) -> Figure:
         "Labels with the most errors",
         _labels_says(seen),
         [FigureColumn("label", TEXT), *map(FigureColumn, ("missed", "added", "documents_with_it"))],
-        [[label.label, label.missed, label.added, label.present] for label in mistakes.labels],
+        [[label.label, label.missing, label.extra, label.n_either] for label in mistakes.labels],
         empty=_no_errors(seen),
         legend=(("waiting", "missed"), ("skipped", "added wrongly")),
     )
     if not mistakes.labels:
         return figure
-    most = max(label.missed + label.added for label in mistakes.labels)
+    most = max(label.missing + label.extra for label in mistakes.labels)
     rows = RowsMark(
         [_cut(label.label) for label in mistakes.labels],
-        [((label.missed, "waiting"), (label.added, "skipped")) for label in mistakes.labels],
+        [((label.missing, "waiting"), (label.extra, "skipped")) for label in mistakes.labels],
         [
-            f"{label.label}: missed {label.missed}, added wrongly {label.added}, of "
-            f"{plural(label.present, 'document')} with it"
+            f"{label.label}: missed {label.missing}, added wrongly {label.extra}, of "
+            f"{plural(label.n_either, 'document')} with it"
             for label in mistakes.labels
         ],
     )
@@ -82,7 +82,7 @@ def _labels_says(seen: Cockpit) -> str:
     return (
         f"Of the documents checked most recently ({mistakes.checked:,}), {mistakes.wrong:,} had a "
         f"wrong set. “{first.label}” was wrong most often: missed "
-        f"{plural(first.missed, 'time')}, added {plural(first.added, 'time')}."
+        f"{plural(first.missing, 'time')}, added {plural(first.extra, 'time')}."
     )
 
 

@@ -1,12 +1,11 @@
 """Errors of checked documents by label, label pair, source and size."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
-from typing import TypeVar
 
+from setwise.models.evaluation.confusions import ConfusedLabels, confused_labels
+from setwise.models.evaluation.label_table import LabelRow, label_table
 from setwise.service.domain.reports import CheckedSet, Share, Standing
 from setwise.service.services.analysis.accuracy import Weighed, shares
 
@@ -17,29 +16,6 @@ MOST_VALUES = 12
 """A metadata field with more distinct values is not a source but a name or a number."""
 
 LONGEST_VALUE = 60
-
-Key = TypeVar("Key", str, tuple[str, str])
-
-
-@dataclass(frozen=True)
-class LabelErrors:
-    """Errors of one label in the checked documents."""
-
-    label: str
-    missed: int
-    added: int
-    """Documents where the label was right but not predicted, and the reverse."""
-    present: int
-    """Documents where the label was right or predicted."""
-
-
-@dataclass(frozen=True)
-class PairErrors:
-    """Documents where one label was predicted and another was right."""
-
-    predicted: str
-    right: str
-    documents: int
 
 
 @dataclass(frozen=True)
@@ -59,8 +35,8 @@ class Mistakes:
 
     checked: int
     wrong: int
-    labels: tuple[LabelErrors, ...]
-    pairs: tuple[PairErrors, ...]
+    labels: tuple[LabelRow, ...]
+    pairs: tuple[ConfusedLabels, ...]
     sources: tuple[GroupErrors, ...]
     sizes: tuple[GroupErrors, ...]
 
@@ -85,38 +61,20 @@ def mistakes(
         checked=len(checks),
         wrong=sum(not check.right for check in checks),
         labels=_labels(checks),
-        pairs=_pairs(checks),
+        pairs=confused_labels(
+            ((frozenset(check.labels), frozenset(check.truth)) for check in checks), MOST_SHOWN
+        ),
         sources=tuple(errors for group in listed[:-1] for errors in group),
         sizes=tuple(listed[-1]),
     )
 
 
-def _labels(checks: Iterable[CheckedSet]) -> tuple[LabelErrors, ...]:
-    missed_ones: list[str] = []
-    added_ones: list[str] = []
-    present_ones: list[str] = []
-    for check in checks:
-        predicted, right = set(check.labels), set(check.truth)
-        missed_ones += right - predicted
-        added_ones += predicted - right
-        present_ones += predicted | right
-    missed, added, present = Counter(missed_ones), Counter(added_ones), Counter(present_ones)
-    wrong = missed + added
-    return tuple(
-        LabelErrors(label, missed[label], added[label], present[label]) for label, _ in _most(wrong)
-    )
-
-
-def _pairs(checks: Iterable[CheckedSet]) -> tuple[PairErrors, ...]:
-    seen: Counter[tuple[str, str]] = Counter()
-    for check in checks:
-        predicted, right = set(check.labels), set(check.truth)
-        seen.update(product(predicted - right, right - predicted))
-    return tuple(PairErrors(*pair, n) for pair, n in _most(seen))
-
-
-def _most(counts: Counter[Key]) -> list[tuple[Key, int]]:
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_SHOWN]
+def _labels(checks: Sequence[CheckedSet]) -> tuple[LabelRow, ...]:
+    if not checks:
+        return ()
+    table = label_table([check.truth for check in checks], [check.labels for check in checks])
+    worst = table.worst_first()[:MOST_SHOWN]
+    return tuple(row for row in worst if row.missing or row.extra)
 
 
 def _sources(

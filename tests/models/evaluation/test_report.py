@@ -51,8 +51,10 @@ def test_errors_pairs_and_sizes_are_counted_as_by_hand(models, made):
         for extra in predicted[row] - true[row]
         for missing in true[row] - predicted[row]
     )
-    assert {(one, other): n for one, other, n in findings.pairs}.items() <= pairs.items()
-    assert sum(n for *_, n in findings.pairs) == sum(sorted(pairs.values())[-15:])
+    assert {
+        (pair.predicted, pair.right): pair.documents for pair in findings.pairs
+    }.items() <= pairs.items()
+    assert sum(pair.documents for pair in findings.pairs) == sum(sorted(pairs.values())[-15:])
     sizes = {each.size: (each.n, each.n_right) for each in findings.sizes}
     for size in set(map(len, predicted)):
         rows = [row for row in range(TEST.n) if len(predicted[row]) == size]
