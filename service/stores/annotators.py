@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    Column,
     ColumnElement,
     RowMapping,
     Select,
@@ -15,7 +14,6 @@ from sqlalchemy import (
     func,
     insert,
     literal,
-    literal_column,
     or_,
     select,
     true,
@@ -37,15 +35,15 @@ from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.tables import (
-    UNUSUAL,
+    AUDIT_READ,
+    READ_TWICE,
     annotations,
     annotator_groups,
     annotators,
-    predictions,
-    routing_policies,
+    checks,
 )
 
-_DECIDED = annotations.alias("decided")
+_CHECK = checks.c
 _BLIND = annotations.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
 
 WITH_SUGGESTION = "_with_suggestion"
@@ -145,42 +143,16 @@ class AnnotatorStore(Store):
 
     def gold(self) -> list[GoldAnswer]:
         """Return blind answers to audits that a lead has adjudicated, oldest first."""
-        audit = annotations.alias("audit")
-        rate = func.coalesce(audit.c.reread_rate, routing_policies.c.gold_reread_rate)
-        query = (
-            select(
-                audit.c.id,
-                audit.c.reviewer,
-                audit.c.group,
-                audit.c.agreed,
-                _DECIDED.c.agreed.label("right"),
-                predictions.c.confidence,
-                case((audit.c.agreed, 1.0 / func.nullif(rate, 0.0)), else_=1.0).label("weight"),
-                case((rate > 0, rate), else_=1.0).label("read_again"),
-            )
-            .select_from(audit)
-            .join(_DECIDED, _decides(audit.c.prediction_id))
-            .join(predictions, predictions.c.id == audit.c.prediction_id)
-            .join(routing_policies, routing_policies.c.version == predictions.c.policy_version)
-            .where(
-                audit.c.kind == ReviewKind.AUDIT.value,
-                # Agreements are adjudicated only by chance: with a rate of 0, none were.
-                or_(~audit.c.agreed, rate > 0),
-            )
+        rate = _CHECK.reread_rate
+        weight = case((_CHECK.audit_agreed, 1.0 / func.nullif(rate, 0.0)), else_=1.0)
+        return self._gold(
+            weight,
+            case((rate > 0, rate), else_=1.0),
+            AUDIT_READ,
+            _CHECK.lead_agreed.is_not(None),
+            # Agreements are adjudicated only by chance: with a rate of 0, none were.
+            or_(~_CHECK.audit_agreed, rate > 0),
         )
-        return [GoldAnswer(*row) for row in self._oldest_first(query)]
-
-    def contradictions(self) -> Mapping[str, tuple[int, int]]:
-        """Return each group's audits that contradict the model, and those that leads decided."""
-        audit = annotations.alias("audit")
-        query = (
-            select(audit.c.group, func.count(), func.count(_DECIDED.c.id))
-            .select_from(audit)
-            .outerjoin(_DECIDED, _decides(audit.c.prediction_id))
-            .where(_unusual("audit"), audit.c.kind == ReviewKind.AUDIT.value, ~audit.c.agreed)
-            .group_by(audit.c.group)
-        )
-        return {group: (n, n_known) for group, n, n_known in self._connection.execute(query)}
 
     def shown_gold(self) -> list[GoldAnswer]:
         """Return answers with a suggestion in view that blind answers check, oldest first.
@@ -188,58 +160,51 @@ class AnnotatorStore(Store):
         Second readings are drawn at random. If both people agree, that counts as the truth;
         otherwise a lead's decision does, and answers that wait for one are left out.
         """
-        first, second = annotations.alias("first"), annotations.alias("second")
-        query = (
-            select(
-                first.c.id,
-                first.c.reviewer,
-                first.c.group,
-                first.c.agreed,
-                func.coalesce(_DECIDED.c.agreed, first.c.agreed).label("right"),
-                predictions.c.confidence,
-                literal(1.0),
-                literal(1.0),
-            )
-            .join(second, second.c.prediction_id == first.c.prediction_id)
-            .outerjoin(_DECIDED, _decides(first.c.prediction_id))
-            .join(predictions, predictions.c.id == first.c.prediction_id)
-            .where(
-                first.c.kind == ReviewKind.REVIEW.value,
-                first.c.round == 0,
-                first.c.suggestion_shown,
-                _unusual("second"),
-                second.c.kind == ReviewKind.OVERLAP.value,
-                or_(_DECIDED.c.id.is_not(None), first.c.agreed == second.c.agreed),
-            )
+        return self._gold(
+            literal(1.0),
+            literal(1.0),
+            READ_TWICE,
+            _CHECK.first_shown,
+            or_(_CHECK.lead_agreed.is_not(None), _CHECK.first_agreed == _CHECK.second_agreed),
         )
+
+    def _gold(
+        self,
+        weight: ColumnElement[float],
+        read_again: ColumnElement[float],
+        *conditions: ColumnElement[bool],
+    ) -> list[GoldAnswer]:
+        """Return the first answers of checks, beside a lead's or else what was answered."""
+        query = select(
+            _CHECK.first_id,
+            _CHECK.first_reviewer,
+            _CHECK.first_group,
+            _CHECK.first_agreed,
+            func.coalesce(_CHECK.lead_agreed, _CHECK.first_agreed),
+            _CHECK.confidence,
+            weight,
+            read_again,
+        ).where(*conditions)
         return [GoldAnswer(*row) for row in self._oldest_first(query)]
+
+    def contradictions(self) -> Mapping[str, tuple[int, int]]:
+        """Return each group's audits that contradict the model, and those that leads decided."""
+        query = (
+            select(_CHECK.first_group, func.count(), func.count(_CHECK.lead_agreed))
+            .where(AUDIT_READ, ~_CHECK.audit_agreed)
+            .group_by(_CHECK.first_group)
+        )
+        return {group: (n, n_known) for group, n, n_known in self._connection.execute(query)}
 
     def pairs(self) -> list[AnswerPair]:
         """Return ordinary reviews that the same group reviewed a second time."""
-        first, second = annotations.alias("first"), annotations.alias("second")
-        query = (
-            select(
-                first.c.id,
-                first.c.group,
-                first.c.agreed,
-                second.c.agreed,
-                predictions.c.confidence,
-            )
-            .join(
-                second,
-                and_(
-                    second.c.prediction_id == first.c.prediction_id,
-                    second.c.group == first.c.group,
-                ),
-            )
-            .join(predictions, predictions.c.id == first.c.prediction_id)
-            .where(
-                first.c.kind == ReviewKind.REVIEW.value,
-                first.c.round == 0,
-                _unusual("second"),
-                second.c.kind == ReviewKind.OVERLAP.value,
-            )
-        )
+        query = select(
+            _CHECK.first_id,
+            _CHECK.first_group,
+            _CHECK.first_agreed,
+            _CHECK.second_agreed,
+            _CHECK.confidence,
+        ).where(READ_TWICE, _CHECK.first_group == _CHECK.second_group)
         return [AnswerPair(*row[1:]) for row in self._oldest_first(query)]
 
     def _oldest_first(self, query: Select[Any]) -> list[tuple[Any, ...]]:  # Any: several columns
@@ -248,20 +213,6 @@ class AnnotatorStore(Store):
         # finding the few that match.
         rows = sorted(self._connection.execute(query), key=lambda row: str(row[0]))
         return [tuple(row) for row in rows]
-
-
-def _unusual(alias: str) -> ColumnElement[bool]:
-    """Return the unusual-answers index's condition, for a table alias."""
-    return literal_column(f"{alias}.{UNUSUAL}")
-
-
-def _decides(prediction_id: Column[str]) -> ColumnElement[bool]:
-    """Return the condition that `_DECIDED` is a lead's decision on a prediction."""
-    return and_(
-        _DECIDED.c.prediction_id == prediction_id,
-        _unusual("decided"),
-        _DECIDED.c.kind == ReviewKind.ADJUDICATION.value,
-    )
 
 
 def _to_group(row: RowMapping) -> AnnotatorGroup:

@@ -90,8 +90,8 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
         lambda it: it.breakers.unvouched(SCORER, since=None, most=50),
         "ix_predictions_reports",
     ),
-    "gold labels": (lambda it: it.annotators.gold(), "ix_annotations_unusual"),
-    "second readings": (lambda it: it.annotators.pairs(), "ix_annotations_unusual"),
+    "gold labels": (lambda it: it.annotators.gold(), "ix_checks_audits"),
+    "second readings": (lambda it: it.annotators.pairs(), "ix_checks_repeated"),
     "decisions counted": (lambda it: it.predictions.counts(), "ix_predictions_"),
     "contradicted documents": (
         lambda it: it.documents.count(DocumentFilter(state=DocumentState.CONTRADICTED), most=50),
@@ -266,8 +266,8 @@ def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None
         "audits counted": "predictions USING COVERING INDEX ix_predictions_audits",
         "decisions counted": "predictions USING COVERING INDEX ix_predictions_",
         "what was sent since an audit": "predictions USING INDEX ix_predictions_reports",
-        "second readings": "second USING INDEX ix_annotations_unusual",
-        "gold labels": "decided USING COVERING INDEX ix_annotations_unusual",
+        "second readings": "checks USING INDEX ix_checks_repeated",
+        "gold labels": "checks USING INDEX ix_checks_audits",
         "a document's": "ix_predictions_document_id (document_id=?)",
         "tally of a segment": "predictions USING COVERING INDEX ix_predictions_reports",
     }
