@@ -5,11 +5,12 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import distribution, packages_distributions
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
+from tests.deployment.requirements import distributions
 from tests.trained import Artifacts, write_documents
 
 PROGRAM = """
@@ -35,23 +36,6 @@ for command in json.loads(sys.argv[2]):
 
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-
-
-def distributions(requirements: list[str]) -> set[str]:
-    """Return the names of all that these requirements bring."""
-    found: set[str] = set()
-    waiting = [*requirements]
-    while waiting:
-        name = re.split(r"[^\w.-]", waiting.pop())[0].lower().replace("_", "-")
-        if name in found:
-            continue
-        try:
-            needs = distribution(name).requires or ()
-        except ModuleNotFoundError:
-            continue  # of another platform
-        found.add(name)
-        waiting += [line for line in needs if "extra ==" not in line]
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +73,3 @@ def test_learning_commands_and_proofs_need_no_server(
     statuses = re.findall(r"^\d$", done.stderr, re.MULTILINE)
     assert statuses == ["0", "0", "0"], done.stderr
     assert "Send at a confidence of 0.99 or more" in done.stdout
-
-
-def test_commands_of_the_service_say_what_to_install(absent: str) -> None:
-    done = run(absent, ["key", "list"], ["serve"], ["doctor"], ["demo", "--port", "0"])
-    assert done.stdout == ""
-    line = r"setwise: \w+ is missing; run pip install 'setwise\[service\]' for this command\n2\n"
-    assert re.fullmatch(rf"(?:{line}){{4}}", done.stderr), done.stderr

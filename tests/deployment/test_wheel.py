@@ -1,12 +1,20 @@
-"""The built wheel: everything lies below one name, and nothing is missing."""
+"""The built wheel: nothing is missing in it, and it works alone with the library's dependencies."""
 
+import json
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
+import venv
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+
+from tests.deployment.requirements import distributions
+from tests.trained import write_documents
 
 pytestmark = pytest.mark.slow
 
@@ -14,9 +22,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "models", "service", "setwise", "migrations")
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+MOST_DISTRIBUTIONS = 23
+"""A library that data scientists install brings few others."""
+
+
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Build the wheel without a network from a copy of the sources; return its files."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel without a network from a copy of the sources."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in SOURCES:
         if (ROOT / name).is_dir():
@@ -33,7 +46,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         check=True,
         timeout=300,
     )
-    (wheel,) = (folder / "dist").glob("setwise-*.whl")
+    (built,) = (folder / "dist").glob("setwise-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def files(wheel: Path) -> set[str]:
+    """Return the names of the wheel's files."""
     with zipfile.ZipFile(wheel) as archive:
         return {name for name in archive.namelist() if not name.endswith("/")}
 
@@ -62,3 +81,114 @@ def test_every_migration_is_there(files: set[str]) -> None:
     wanted = {path.relative_to(ROOT).as_posix() for path in (ROOT / "migrations").rglob("*.py")}
     installed = {name.partition("/data/share/setwise/")[2] for name in files}
     assert wanted <= installed, sorted(wanted - installed)
+
+
+@pytest.fixture(scope="module")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment outside the checkout with the wheel and what the library needs.
+
+    It has the files of these distributions alone, by links: nothing is downloaded.
+    """
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder / "environment", with_pip=False)
+    python = folder / "environment" / "bin" / "python"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"),
+            *("--no-index", "--no-deps", "--no-compile", str(wheel)),
+        ],
+        check=True,
+        timeout=300,
+    )
+    (site,) = (folder / "environment").glob("lib/python3.*/site-packages")
+    for name in distributions(PROJECT["dependencies"]):
+        files = distribution(name).files or ()
+        for top in {file.parts[0] for file in files} - {"..", "__pycache__"}:
+            source = Path(str(distribution(name).locate_file(top)))
+            if source.exists():
+                (site / top).symlink_to(source)
+    return folder
+
+
+def run(bare: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the bare environment, with nothing of the checkout in reach."""
+    return subprocess.run(
+        [bare / "environment" / "bin" / command[0], *command[1:]],
+        cwd=bare,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(bare)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+
+
+def printed(bare: Path, program: str) -> str:
+    done = run(bare, "python", "-c", program)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_wheel_needs_few_others_and_all_public_names_load(bare: Path) -> None:
+    names = json.loads(
+        printed(
+            bare,
+            "import importlib.metadata as m, json, setwise\n"
+            "for name in setwise.__all__: getattr(setwise, name)\n"
+            "print(json.dumps([d.name for d in m.distributions()]))",
+        )
+    )
+    assert {name.lower().replace("_", "-") for name in names} == {
+        "setwise",
+        *distributions(PROJECT["dependencies"]),
+    }
+    assert len(names) <= MOST_DISTRIBUTIONS
+
+
+def test_the_package_is_imported_in_a_moment(bare: Path) -> None:
+    clock = "import time; a = time.process_time(); import setwise; print(time.process_time() - a)"
+    assert min(float(printed(bare, clock)) for _ in range(3)) < 0.3
+
+
+def test_a_threshold_is_proved_without_the_checkout(bare: Path) -> None:
+    (bare / "audits.csv").write_text("confidence,right\n" + "0.99,1\n" * 60)
+    done = run(bare, "setwise", "certify", "audits.csv", "--target", "0.9", "--plot", "proof.svg")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Send at a confidence of 0.99 or more")
+    assert "from 0.99 up" in (bare / "proof.svg").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "command", [("key", "list"), ("serve",), ("doctor",), ("demo", "--port", "0")], ids=" ".join
+)
+def test_a_command_of_the_service_says_what_to_install(
+    bare: Path, command: tuple[str, ...]
+) -> None:
+    done = run(bare, "setwise", *command)
+    assert (done.returncode, done.stdout) == (2, "")
+    line = r"setwise: \w+ is missing; run pip install 'setwise\[service\]' for this command\n"
+    assert re.fullmatch(line, done.stderr), done.stderr
+
+
+@pytest.mark.verify  # compiles the learner again; test_library.py is its small twin
+def test_the_wheel_learns_predicts_and_reports_without_the_checkout(bare: Path) -> None:
+    write_documents(bare / "data.jsonl", 200, seed=3)
+    right = printed(
+        bare,
+        "import setwise\n"
+        "data = setwise.read_dataset('data.jsonl')\n"
+        "names = [[data.label_names[k] for k in row.indices] for row in data.Y]\n"
+        "model = setwise.SetClassifier(preset='fast', random_state=0)\n"
+        "model.fit(list(data.texts), names)\n"
+        "print(model.score(list(data.texts), names))",
+    )
+    assert 0.5 < float(right) <= 1.0
+    for command in (
+        ("train", "data.jsonl", "--out", "model", "--preset", "fast"),
+        ("evaluate", "model", "data.jsonl", "--report", "report.html"),
+        ("predict", "model", "data.jsonl", "--out", "out.jsonl"),
+    ):
+        done = run(bare, "setwise", *command)
+        assert done.returncode == 0, done.stderr
+    assert "How much can be sent?" in (bare / "report.html").read_text("utf-8")
+    assert (bare / "out.jsonl").read_text().count("\n") == 200
