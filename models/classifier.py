@@ -171,12 +171,16 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         """
         if X is None and scores is None:
             raise ValueError("give documents, or scores of another model")
+        if self.estimator is not None and not hasattr(self.estimator, "fit"):
+            raise TypeError(f"estimator must be a scikit-learn classifier, not {self.estimator!r}")
         documents = self._documents(X, reset=True)
         targets = read_targets(y, scores if documents is None else documents)
         names_of_scores = column_names(scores)
         if names_of_scores is not None and _is_numbered(targets):
             targets = targets._replace(classes=names_of_scores)
         n = targets.labels.shape[0]
+        if n < MIN_TRAINING_DOCUMENTS:
+            raise ValueError(f"{n} documents are too few; give at least {MIN_TRAINING_DOCUMENTS}")
         options = self._options()
         weight = None if sample_weight is None else check_sample_weight(sample_weight, n)
         if groups is None:
@@ -349,6 +353,8 @@ def group_folds(groups: ArrayLike, n: int, n_folds: int) -> NDArray[np.int64]:
 
 def _texts_of(X: Documents) -> tuple[str, ...] | None:
     """Return texts if `X` is a sequence or one column of them, else None."""
+    if isinstance(X, str):
+        raise TypeError("X is one text; give a list of texts")
     if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1 and not sp.issparse(X):
         X = only_column(X) if hasattr(X, "columns") else np.ravel(X)
     if hasattr(X, "columns"):
@@ -361,7 +367,7 @@ def _texts_of(X: Documents) -> tuple[str, ...] | None:
         if not hasattr(X, "to_list"):  # a column of a data frame has it
             return None
         X = X.to_list()
-    if isinstance(X, str) or not (len(X) == 0 or any(isinstance(text, str) for text in X)):
+    if not (len(X) == 0 or any(isinstance(text, str) for text in X)):
         return None
     for row, text in enumerate(X):
         if not isinstance(text, str):

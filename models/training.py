@@ -28,7 +28,7 @@ from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.capacity import check_room, rows_at_once
 from setwise.models.data.dataset_files import MIN_TRAINING_DOCUMENTS
-from setwise.models.data.datasets import Dataset
+from setwise.models.data.datasets import Dataset, check_dataset
 from setwise.models.data.formats.reviews import GOLD
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.splits import fold_ids
@@ -107,6 +107,7 @@ def train(
     TrainingWarning
         If there are too few documents for the calibrator that would otherwise be used.
     """
+    check_dataset(dataset)
     options = options or TrainingOptions()
     report = progress or _silent
     started = time.monotonic()

@@ -13,8 +13,9 @@ from scipy import special
 
 from benchmarks.papers.rival_thresholds import first_step, last_passed
 from setwise.models.guarantees.audit_tests import count_above
+from setwise.models.guarantees.checked import checked_confidences
 from setwise.models.guarantees.noise import NoiseRates
-from setwise.models.guarantees.sequence import checked_confidences, plan_sequence
+from setwise.models.guarantees.sequence import plan_sequence
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

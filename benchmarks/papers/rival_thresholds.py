@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from setwise.models.guarantees.audit_tests import count_above
 from setwise.models.guarantees.binomial import required_successes, upper_bound, upper_tail
 from setwise.models.guarantees.certificates import Certification
+from setwise.models.guarantees.checked import checked_confidences
 from setwise.models.guarantees.sequence import (
     ThresholdSequence,
-    checked_confidences,
     plan_sequence,
 )
 from setwise.models.guarantees.thresholds import certify_adjudicated

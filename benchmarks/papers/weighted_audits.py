@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from benchmarks.papers.rival_thresholds import first_step, last_passed
-from setwise.models.guarantees.sequence import checked_confidences, plan_sequence
+from setwise.models.guarantees.checked import checked_confidences
+from setwise.models.guarantees.sequence import plan_sequence
 
 Floats = NDArray[np.float64]
 

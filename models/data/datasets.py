@@ -167,6 +167,19 @@ class Dataset:
         return replace(self, label_names=labels, Y=Y, X=X, feature_names=features, answers=answers)
 
 
+def check_dataset(documents: object) -> None:
+    """Refuse what is no data set.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not isinstance(documents, Dataset):
+        raise TypeError(
+            f"give documents as setwise.read_dataset returns them, not {type(documents).__name__}"
+        )
+
+
 def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
     """Concatenate two parts of a data set.
 

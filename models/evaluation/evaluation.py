@@ -3,8 +3,10 @@
 import time
 from collections.abc import Callable, Iterator
 
+from sklearn.utils.validation import check_is_fitted
+
 from setwise.models.classifier import SetClassifier
-from setwise.models.data.datasets import Dataset
+from setwise.models.data.datasets import Dataset, check_dataset
 from setwise.models.evaluation.metrics import Metrics, RunningMetrics
 from setwise.models.predictor import SetPredictions, SetPredictor
 
@@ -86,8 +88,24 @@ def evaluate(
 
 
 def of_predictor(model: SetPredictor | SetClassifier) -> SetPredictor:
-    """Return what predicts in a model of either kind."""
-    return model.predictor_ if isinstance(model, SetClassifier) else model
+    """Return what predicts in a model of either kind.
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    NotFittedError
+        If it is a classifier that was not fitted.
+    """
+    if isinstance(model, SetClassifier):
+        check_is_fitted(model)
+        return model.predictor_
+    if not isinstance(model, SetPredictor):
+        raise TypeError(
+            "give a model that setwise.train or setwise.load returned, or a fitted SetClassifier, "
+            f"not {type(model).__name__}"
+        )
+    return model
 
 
 def train_seconds(predictor: SetPredictor) -> float | None:
@@ -104,6 +122,7 @@ def measure(
     The documents come back in the predictor's columns. Evaluation and the loading of compiled code
     are not timed.
     """
+    check_dataset(dataset)
     features = None if predictor.vectorizer is not None else predictor.feature_names
     dataset = dataset.in_columns_of(predictor.label_names, features)
     for _ in predict_in_blocks(predictor, dataset.take(range(min(1, dataset.n)))):

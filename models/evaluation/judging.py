@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.evaluation.reliability import draw_reliability, noisy_rows
+from setwise.models.evaluation.reliability import draw_reliability
 from setwise.models.evaluation.reports import Estimate
 from setwise.models.evaluation.scoring import score_calibration
+from setwise.models.guarantees.checked import checked_confidences, checked_flags
 
 Floats = NDArray[np.float64]
 
@@ -167,9 +168,12 @@ def judge_scores(
     >>> print(judge_scores(draw.uniform(0.78, 0.8, 500), right).verdict)
     does-not-rank
     """
-    rows = noisy_rows(confidence, right)
-    order = np.argsort(-rows.confidence, kind="stable")
-    c, v = rows.confidence[order], rows.agreed[order]
+    values = checked_confidences("confidence", confidence)
+    if len(values) == 0:
+        raise ValueError("there is no answer to judge: confidence is empty")
+    order = np.argsort(-values, kind="stable")
+    c = values[order]
+    v = checked_flags("right", right, len(c)).astype(np.float64)[order]
     starts = np.flatnonzero(np.append(True, np.diff(c) != 0))
     ranked = _Ranked(c, v, starts)
     draw = np.random.default_rng(random_state)

@@ -236,6 +236,8 @@ def label_table(
         values = np.asarray(probabilities, dtype=np.float64)
         if values.shape != true.shape:
             raise ValueError(f"probabilities have shape {values.shape}, not {true.shape}")
+        if not ((values >= 0) & (values <= 1)).all():
+            raise ValueError("probabilities must lie in [0, 1]")
         means = values.mean(axis=0) if len(values) else np.full(len(names), np.nan)
     counts = (_per_label(true), _per_label(predicted), _per_label(true.multiply(predicted)))
     return LabelTable.of_counts(names, counts, true.shape[0], means, level=level)
@@ -257,9 +259,16 @@ def _matrices(
     if lists != (None, None):
         raise ValueError("y_true and y_pred must both be label lists, or both be matrices")
     columns = column_names(y_true)
-    true, predicted = as_labels(y_true), as_labels(y_pred)
+    true, predicted = _as_labels(y_true, "y_true"), _as_labels(y_pred, "y_pred")
     names = label_names if columns is None or label_names is not None else columns.tolist()
     return list(map(str, range(true.shape[1]) if names is None else names)), true, predicted
+
+
+def _as_labels(y: Any, name: str) -> csr_array:  # noqa: ANN401  # as above
+    words = [y] if isinstance(y, str) else [row for row in y if isinstance(row, str)]
+    if words:
+        raise ValueError(f"{name} must have a list of labels for each row: [[{words[0]!r}], …]")
+    return as_labels(y, name)
 
 
 def _per_label(matrix: Any) -> Counts:  # noqa: ANN401  # of any sparse form

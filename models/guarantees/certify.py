@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.guarantees.certificates import Certification
+from setwise.models.guarantees.checked import checked_confidences, checked_flags
 from setwise.models.guarantees.thresholds import certify_adjudicated
 
 Bools = NDArray[np.bool_]
@@ -93,9 +94,7 @@ def certify(
     Nothing is proved (target 0.9, risk 0.1): the checks look good enough, but there are too few.
     About 380 more checks would do, as it looks now.
     """
-    values = np.asarray(confidence, dtype=np.float64)
-    if values.ndim != 1:
-        raise ValueError(f"confidence must be a list, not of shape {values.shape}")
+    values = checked_confidences("confidence", confidence)
     n = len(values)
     verdicts = _verdicts(n, right, agreed, reread, reread_rate)
     keep = _thinned(n, weights, random_state)
@@ -119,7 +118,7 @@ def _verdicts(
     reread: ArrayLike | None,
     reread_rate: float | None,
 ) -> _Verdicts:
-    wrong = ~_flags("right", right, n, unknown=True)
+    wrong = ~checked_flags("right", right, n, unknown=True)
     if agreed is None:
         if reread is not None or reread_rate is not None:
             raise ValueError("reread says which accepted answers were read again: give agreed, too")
@@ -129,8 +128,8 @@ def _verdicts(
             "people who accept an answer may overlook an error: give reread, or leave agreed out "
             "if right is the truth"
         )
-    accepted = _flags("agreed", agreed, n)
-    again = _flags("reread", reread, n) & accepted
+    accepted = checked_flags("agreed", agreed, n)
+    again = checked_flags("reread", reread, n) & accepted
     if reread_rate is None:
         if (accepted & ~again).any():
             raise ValueError("reread_rate is needed: not all accepted answers were read again")
@@ -140,22 +139,6 @@ def _verdicts(
     # With one rate, a draw says only whether it lies below the rate.
     draw = np.where(again | ~accepted, 0.0, np.nextafter(1.0, 0.0))
     return _Verdicts(wrong & ~accepted, wrong & again, reread_rate, draw)
-
-
-def _flags(name: str, values: ArrayLike, n: int, *, unknown: bool = False) -> Bools:
-    """Return checked booleans; unknown ones, if they are allowed, are false."""
-    array = np.asarray(values)
-    if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape}; {n} confidences need as many values")
-    if array.dtype == object:
-        array = np.array([np.nan if value is None else value for value in array])
-    numbers = np.asarray(array, dtype=np.float64)
-    if unknown:
-        numbers = np.where(np.isnan(numbers), 0.0, numbers)
-    if not np.isin(numbers, (0.0, 1.0)).all():
-        raise ValueError(f"{name} must hold 0 and 1, or false and true")
-    flags: Bools = numbers == 1.0
-    return flags
 
 
 def _thinned(n: int, weights: ArrayLike | None, random_state: int) -> Bools:

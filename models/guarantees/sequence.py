@@ -16,6 +16,7 @@ from setwise.models.guarantees.certificates import (
     RefusalReason,
     SequenceStep,
 )
+from setwise.models.guarantees.checked import checked_confidences
 from setwise.models.guarantees.joint import accuracy_bound
 
 Floats = NDArray[np.float64]
@@ -92,22 +93,6 @@ def plan_sequence(predicted: ArrayLike, *, n_thresholds: int = N_THRESHOLDS) -> 
     # Correct for rounding: a mean is never below its least value.
     mean = np.clip(total[n - first] / (n - first), thresholds, 1.0)
     return ThresholdSequence(thresholds, (n - first) / n, mean)
-
-
-def checked_confidences(name: str, values: ArrayLike) -> Floats:
-    """Return checked confidences as a vector.
-
-    Raises
-    ------
-    ValueError
-        If it is not a vector, or a value is outside [0, 1].
-    """
-    confidence = np.asarray(values, dtype=np.float64)
-    if confidence.ndim != 1:
-        raise ValueError(f"{name} must be a list of confidences, not of shape {confidence.shape}")
-    if not np.all((confidence >= 0) & (confidence <= 1)):
-        raise ValueError(f"{name} must lie in [0, 1]")
-    return confidence
 
 
 class Claim(NamedTuple):

@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike
 
 from setwise.models.guarantees.audit_tests import AdjudicatedAudits, AdjudicatedTest
 from setwise.models.guarantees.certificates import CertificateRefusal, Certification, RefusalReason
-from setwise.models.guarantees.sequence import Claim, checked_confidences, plan_sequence, walk
+from setwise.models.guarantees.checked import checked_confidences
+from setwise.models.guarantees.sequence import Claim, plan_sequence, walk
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 

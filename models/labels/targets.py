@@ -52,8 +52,8 @@ class Targets(NamedTuple):
     exclusive: bool  # whether each row had one class instead of a set
 
 
-def as_labels(y: Any) -> sp.csr_array:  # noqa: ANN401  # scikit-learn's array-likes
-    """Return `y` as a 0/1 uint8 csr_array with sorted indices.
+def as_labels(y: Any, name: str = "y") -> sp.csr_array:  # noqa: ANN401  # scikit-learn's array-likes
+    """Return `y` as a 0/1 uint8 csr_array with sorted indices; refusals call it by its name.
 
     Raises
     ------
@@ -61,9 +61,11 @@ def as_labels(y: Any) -> sp.csr_array:  # noqa: ANN401  # scikit-learn's array-l
         If `y` is not two-dimensional or holds values other than 0 and 1.
     """
     if not sp.issparse(y):
-        y = as_array(y, "y")
+        y = as_array(y, name)
         if y.ndim != 2:
-            raise ValueError(f"y must have shape (n_samples, n_labels), got {y.ndim} dimension(s)")
+            raise ValueError(
+                f"{name} must have shape (n_samples, n_labels), got {y.ndim} dimension(s)"
+            )
     labels: sp.csr_array[Any, tuple[int, int]] = sp.csr_array(y)
     if not labels.has_canonical_format:
         labels = labels.copy()
@@ -71,7 +73,7 @@ def as_labels(y: Any) -> sp.csr_array:  # noqa: ANN401  # scikit-learn's array-l
     odd = np.flatnonzero((labels.data != 0) & (labels.data != 1))
     if len(odd):
         row = int(np.searchsorted(labels.indptr, odd[0], side="right")) - 1
-        raise ValueError(f"y must hold 0 and 1 only; row {row} holds {labels.data[odd[0]]}")
+        raise ValueError(f"{name} must hold 0 and 1 only; row {row} holds {labels.data[odd[0]]}")
     labels = labels.astype(np.uint8)
     if (labels.data == 0).any():
         labels.eliminate_zeros()

@@ -121,6 +121,9 @@ def save(predictor: SetPredictor, folder: str | Path, *, overwrite: bool = False
     ArtifactError
         If the folder is in use, or its parent does not exist.
     """
+    if not isinstance(predictor, SetPredictor):
+        kind = type(predictor).__name__
+        raise TypeError(f"give a model that setwise.train returned, and then a folder, not {kind}")
     target = Path(folder)
     target = target.parent.resolve() / target.name
     if not target.name or not target.parent.is_dir():
