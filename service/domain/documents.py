@@ -13,6 +13,7 @@ from setwise.service.domain.reviews import Annotation, ReviewTask, Skip
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.text import is_id, text_faults
+from setwise.service.domain.truth import contradicted
 from setwise.service.domain.webhooks import Delivery, DeliveryState, Message
 from setwise.spelling import spelled
 
@@ -190,8 +191,7 @@ class ListedDocument(NamedTuple):
     @property
     def contradicted(self) -> bool:
         """Whether a person or an outcome gave other labels than the model."""
-        answers: list[Annotation | Outcome] = [*self.annotations, *self.outcomes]
-        return not all(answer.agreed for answer in answers)
+        return contradicted(self.annotations, self.outcomes)
 
     @property
     def final_labels(self) -> tuple[str, ...] | None:

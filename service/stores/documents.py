@@ -40,7 +40,7 @@ from setwise.service.domain.documents import (
 )
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision, Prediction
-from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState
+from setwise.service.domain.reviews import Annotation, ReviewState
 from setwise.service.domain.text import UNREADABLE, Page, is_id
 from setwise.service.stores.columns.rows import Store, in_segment, of_row, row_of
 from setwise.service.stores.columns.types import InRow, cipher_of, opened
@@ -48,12 +48,14 @@ from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import ReviewStore
 from setwise.service.stores.tables import (
     ASSIGNED,
-    CONTRADICTED,
+    AUDIT_READ,
+    CONTRADICTING,
     DEAD,
     LEASED,
     OPEN,
     annotations,
     api_keys,
+    checks,
     comment_readers,
     comments,
     deliveries,
@@ -344,6 +346,10 @@ def _answered(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     return exists().where(annotations.c.prediction_id == _column.id, *conditions)
 
 
+def _checked(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    return _column.id.in_(select(checks.c.prediction_id).where(*conditions))
+
+
 def _in_review(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     return exists().where(review_tasks.c.prediction_id == _column.id, *conditions)
 
@@ -360,7 +366,6 @@ _DIFFERENCES: Mapping[ModelDifference, ColumnElement[bool]] = {
 _later = comments.alias("later")
 _task = review_tasks.c
 _FIRST = _task.queued_at < _task.created_at
-_audit = annotations.c.kind == ReviewKind.AUDIT.value
 _STATES: Mapping[DocumentState, ColumnElement[bool]] = {
     DocumentState.SENT: _column.decision == Decision.AUTO.value,
     DocumentState.WAITING: _in_review(OPEN),
@@ -377,18 +382,12 @@ _STATES: Mapping[DocumentState, ColumnElement[bool]] = {
             ),
         )
     ),
-    # Not two conditions with OR, which PostgreSQL checks by reading all answers; nor UNION ALL, of
-    # which it expects 200 predictions.
-    DocumentState.CONTRADICTED: _column.id.in_(
-        union(
-            *(select(each.c.prediction_id).where(CONTRADICTED) for each in (annotations, outcomes))
-        )
-    ),
+    DocumentState.CONTRADICTED: _checked(CONTRADICTING),
 }
 _AUDITED: Mapping[Audited, ColumnElement[bool]] = {
     Audited.DRAWN: _column.audit_role != "none",
-    Audited.AGREED: _answered(_audit, annotations.c.agreed),
-    Audited.CONTRADICTED: _answered(_audit, ~annotations.c.agreed),
+    Audited.AGREED: _checked(AUDIT_READ, checks.c.audit_agreed),
+    Audited.CONTRADICTED: _checked(AUDIT_READ, ~checks.c.audit_agreed),
 }
 _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {  # Any: what the field holds
     "document_id": lambda value: _column.document_id == value,

@@ -95,7 +95,7 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
     "decisions counted": (lambda it: it.predictions.counts(), "ix_predictions_"),
     "contradicted documents": (
         lambda it: it.documents.count(DocumentFilter(state=DocumentState.CONTRADICTED), most=50),
-        "ix_annotations_contradicted",
+        "ix_checks_contradicted",
     ),
     "audits counted": (lambda it: it.reports.certification_audits(SCORER), "ix_predictions_audits"),
 }
