@@ -361,6 +361,11 @@ _PROMISE: tuple[tuple[str, str, _Measure], ...] = (
         "Age of the oldest document that waits for a person; 0 if none does.",
         lambda glance: glance.queue.oldest_s,
     ),
+    (
+        "setwise_reviews_overdue",
+        "Documents whose due time has passed and that wait for a person.",
+        lambda glance: glance.queue.overdue,
+    ),
 )
 """What the owner was promised, for each segment; ``all`` is the whole."""
 

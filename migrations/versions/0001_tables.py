@@ -329,6 +329,8 @@ def _predictions() -> None:
         sa.Column("request_id", sa.Text()),
         sa.Column("address", sa.Text()),
         sa.Column("segment", sa.Text()),
+        sa.Column("priority", sa.Integer(), nullable=False),
+        sa.Column("due_at", INSTANT),
         sa.CheckConstraint(
             "audit_role IN ('none', 'certification', 'training')",
             name=op.f("ck_predictions_audit_role"),
@@ -345,6 +347,9 @@ def _predictions() -> None:
         ),
         sa.CheckConstraint(
             "text IS NULL OR features IS NULL", name=op.f("ck_predictions_one_content")
+        ),
+        sa.CheckConstraint(
+            "priority >= 0 AND priority <= 2", name=op.f("ck_predictions_priority_is_known")
         ),
         sa.CheckConstraint(
             "reason IN ('above_threshold', 'below_threshold', 'audit', 'no_threshold',"
@@ -498,7 +503,9 @@ def _reviews() -> None:
         sa.Column("lease_expires_at", INSTANT),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("assigned_to", sa.Text()),
+        sa.Column("tier", sa.Integer(), nullable=False),
         sa.Column("queued_at", INSTANT, nullable=False),
+        sa.Column("due_at", INSTANT),
         sa.Column("decided_labels", JSON),
         sa.Column("decided_comment", sa.Text()),
         sa.Column("decided_by", sa.Text()),
@@ -529,10 +536,16 @@ def _reviews() -> None:
     op.create_index(
         "ix_review_tasks_assigned_to",
         "review_tasks",
-        ["assigned_to", "escalated", "queued_at", "id"],
+        ["assigned_to", "escalated", "tier", "queued_at", "id"],
         **where("state <> 'completed' AND assigned_to IS NOT NULL"),
     )
     op.create_index("ix_review_tasks_created_at", "review_tasks", ["created_at"])
+    op.create_index(
+        "ix_review_tasks_due",
+        "review_tasks",
+        ["due_at"],
+        **where("state <> 'completed' AND due_at IS NOT NULL"),
+    )
     op.create_index(
         "ix_review_tasks_expiry", "review_tasks", ["lease_expires_at"], **where("state = 'leased'")
     )
@@ -542,7 +555,7 @@ def _reviews() -> None:
     op.create_index(
         "ix_review_tasks_queue",
         "review_tasks",
-        ["escalated", "queued_at", "id"],
+        ["escalated", "tier", "queued_at", "id"],
         **where("state <> 'completed'"),
     )
     op.create_index(

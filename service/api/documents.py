@@ -53,7 +53,7 @@ from setwise.service.domain.documents import (
     Order,
 )
 from setwise.service.domain.files import DOCUMENT, Format, document_row, prediction_row
-from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.predictions import PRIORITIES, Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
 from setwise.service.services.all import Services
@@ -73,6 +73,8 @@ _LISTED: Example = {
     "segment": "north",
     "waiting": False,
     "assigned_to": [],
+    "priority": 0,
+    "due_at": None,
     "prioritized": False,
     "skips": [
         {"reviewer": _ID, "reason": "page two is missing", "skipped_at": "2026-11-21T09:02:00Z"}
@@ -103,7 +105,9 @@ class ListedDocumentBody(AnswerBody):
     segment: str | None = Field(description="Its value of `segment_by`; null without segments.")
     waiting: bool = Field(description="Whether a review of it is open.")
     assigned_to: list[str] = Field(description="Ids of the people who alone are given a review.")
-    prioritized: bool = Field(description="Whether a review was put first in the queue.")
+    priority: int = Field(description=f"{PRIORITIES}.")
+    due_at: datetime | None = Field(description="When the client needs a person's answer.")
+    prioritized: bool = Field(description="Whether a review was put first, or has priority.")
     skips: list[SkipBody] = Field(description="Who skipped an open review of it, and why.")
     answers: int = Field(description="How many people have answered.")
     reviewers: list[str] = Field(description="Their ids.")
@@ -185,7 +189,9 @@ class DocumentSearch(Query):
         description="Id of the person who holds a review of it or to whom one is assigned, or `me` "
         "for yourself.",
     )
-    prioritized: bool | None = Field(None, description="Whether a review of it was put first.")
+    prioritized: bool | None = Field(
+        None, description="Whether a review of it was put first, or has priority."
+    )
     created_from: Instant | None = Field(None, description="RFC 3339, included.")
     created_before: Instant | None = Field(None, description="RFC 3339, excluded.")
     order: Order = Order.NEWEST
@@ -360,6 +366,8 @@ class DocumentBody(Answered):
             "text": "Fever and productive cough for five days.",
             "features": None,
             "metadata": {"site": "north"},
+            "priority": 1,
+            "due_at": "2026-11-28T12:00:00Z",
             "events": [
                 {
                     "at": "2026-11-21T09:00:00Z",
@@ -379,6 +387,8 @@ class DocumentBody(Answered):
     text: str | None = Field(description="Null if it was not sent, and once it was purged.")
     features: dict[str, float] | None
     metadata: dict[str, JsonValue]
+    priority: int = Field(description=f"{PRIORITIES}.")
+    due_at: datetime | None = Field(description="When the client needs a person's answer.")
     unreadable: bool = absent_if_false(UNREADABLE)
     events: list[LifeEventBody] = Field(description="In the order in which they happened.")
 
@@ -447,6 +457,8 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
             "text": document.text,
             "features": document.features,
             "metadata": document.metadata,
+            "priority": document.priority,
+            "due_at": document.due_at,
             **({"unreadable": True} if document.unreadable else {}),
             **(document.answer or {}),
             "events": [

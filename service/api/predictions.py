@@ -23,10 +23,12 @@ from setwise.service.api.http.problems import Problem, problem_of
 from setwise.service.api.schemas import (
     AnswerBody,
     DocumentIn,
+    DueAt,
     PredictionBody,
     PredictionPage,
     PredictionQuery,
     PredictionRequest,
+    PriorityIn,
     RequestBody,
     document_of,
 )
@@ -58,6 +60,8 @@ class BatchDocument(DocumentIn):
             ),
         ]
     ]
+    priority: NotRequired[PriorityIn]
+    due_at: NotRequired[DueAt]
 
 
 class BatchRequest(RequestBody):
@@ -70,6 +74,7 @@ class BatchRequest(RequestBody):
                     "id": "note-17",
                     "text": "Fever and productive cough for five days.",
                     "metadata": {"site": "north"},
+                    "priority": 2,
                 },
                 {"id": "note-18", "text": " "},
             ]

@@ -1,11 +1,10 @@
 """Bodies of requests and responses; the domain checks their content."""
 
-import re
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Generic, Literal, NotRequired, Self, TypeVar
 
 from pydantic import (
-    AfterValidator,
     AwareDatetime,
     BaseModel,
     BeforeValidator,
@@ -31,6 +30,7 @@ from setwise.service.domain.routing.segments import (
     Segmentation,
     SegmentRule,
 )
+from setwise.service.domain.text import instant_in
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
@@ -96,34 +96,14 @@ class WhollyListed(AnswerBody, Generic[_Item]):
     limit: int
 
 
-_RFC_3339 = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
-)
-_PLUS_LOST = re.compile(r" (?=\d\d:\d\d$)")
-
-
-def _rfc_3339(value: object) -> object:
+def _rfc_3339(value: object) -> datetime:
     """Return the time in a text; Pydantic alone takes numbers for seconds since 1970."""
     if isinstance(value, datetime):
         return value
-    text = value if isinstance(value, str) else ""
-    if not _RFC_3339.fullmatch(text):
-        plus = "; in an address, + is written as %2B" if _PLUS_LOST.search(text) else ""
-        raise ValueError(f"must be a time of RFC 3339, such as 2026-11-27T09:00:00Z{plus}")
-    try:
-        return datetime.fromisoformat(text.upper())
-    except ValueError as error:
-        raise ValueError(f"is no time: {error}") from None
+    return instant_in(value if isinstance(value, str) else "")
 
 
-def _in_utc(instant: datetime) -> datetime:
-    try:
-        return instant.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("must lie in the years 1 to 9999 in UTC") from None
-
-
-Instant = Annotated[AwareDatetime, BeforeValidator(_rfc_3339), AfterValidator(_in_utc)]
+Instant = Annotated[AwareDatetime, BeforeValidator(_rfc_3339)]
 """A time with an offset, in UTC."""
 
 
@@ -237,24 +217,45 @@ class DocumentIn(TypedDict):
 
 
 def document_of(
-    document: DocumentIn, metadata: dict[str, JsonValue] | None = None
+    document: DocumentIn, beside: Mapping[str, object] | None = None
 ) -> predictions.Document:
-    """Return a document for the service, with the other model's answer in one member."""
-    members: dict[str, Any] = dict(document)  # Any: arguments of `Document`
+    """Return a document for the service, with the other model's answer in one member.
+
+    ``beside``: Members that stand beside the document instead of in it.
+    """
+    members: dict[str, Any] = {**document, **(beside or {})}  # Any: arguments of `Document`
     answer = {name: members.pop(name) for name in predictions.ANSWERS if name in members}
     answer = {name: value for name, value in answer.items() if value is not None}
-    if metadata is not None:
-        members["metadata"] = metadata
     return predictions.Document.received(**members, answer=answer or None)
 
 
+# The domain checks the range, as above.
+PriorityIn = Annotated[
+    int,
+    Field(
+        json_schema_extra={"minimum": 0, "maximum": max(predictions.Priority)},
+        description=f"Who is reviewed first: {predictions.PRIORITIES}.",
+    ),
+]
+DueAt = Annotated[
+    Instant | None,
+    Field(
+        description="When a person's answer is needed, RFC 3339. At equal priority, the document "
+        "that is due first is reviewed first; one without a time counts as due a week after it "
+        "came."
+    ),
+]
+
+
 class PredictionRequest(RequestBody):
-    """One document to predict, and metadata to store with it."""
+    """One document to predict, and what to store with it."""
 
     examples = (
         {
             "document": {"id": "note-17", "text": "Fever and productive cough for five days."},
             "metadata": {"site": "north"},
+            "priority": 1,
+            "due_at": "2026-11-28T12:00:00Z",
         },
         {"document": {"id": "row-4", "features": {"bp": 128.5, "age": 71}}},
         {"document": {"text": "Wheeze at night.", "scores": {"J45": 0.81, "J18.9": 0.07}}},
@@ -266,10 +267,13 @@ class PredictionRequest(RequestBody):
     metadata: dict[str, JsonValue] = Field(
         default_factory=dict, description="Kept with the document, never read; up to 64 kB."
     )
+    priority: PriorityIn = predictions.Priority.NORMAL
+    due_at: DueAt = None
 
     def as_document(self) -> predictions.Document:
         """Return the document for the service."""
-        return document_of(self.document, self.metadata)
+        beside = {"metadata": self.metadata, "priority": self.priority, "due_at": self.due_at}
+        return document_of(self.document, beside)
 
 
 class CandidateBody(AnswerBody):
@@ -427,6 +431,8 @@ class ReviewTaskBody(AnswerBody):
             "kind": "review",
             "reason": "below_threshold",
             "state": "leased",
+            "priority": 1,
+            "due_at": "2026-11-28T12:00:00Z",
             "candidates": [{"labels": ["J18.9"], "confidence": 0.41}],
             "marginals": _MARGINALS,
             "lease": {"holder": _ID, "expires_at": "2026-11-21T09:15:00Z"},
@@ -441,6 +447,10 @@ class ReviewTaskBody(AnswerBody):
     kind: ReviewKind
     reason: Reason | None
     state: ReviewState
+    priority: int = Field(description=f"{predictions.PRIORITIES}.")
+    due_at: datetime | None = Field(
+        description="When the answer is needed, as the client says; null on reopened documents."
+    )
     candidates: list[ReviewCandidate] | None = _absent_if_none(
         "Likeliest first; absent where the answer must not be known."
     )
@@ -477,6 +487,8 @@ class ReviewTaskBody(AnswerBody):
             kind=ReviewKind.REVIEW if blind else task.kind,
             reason=None if blind else task.prediction.reason,
             state=task.state,
+            priority=task.prediction.document.priority,
+            due_at=task.due_at,
             candidates=None
             if blind
             else [
@@ -519,7 +531,9 @@ class ClaimQuery(Query):
         description="A predicted label. Documents whose reviewer must not know the prediction come "
         "whatever their labels are, and so do adjudications.",
     )
-    prioritized: bool = Field(False, description="Only documents that were put first.")
+    prioritized: bool = Field(
+        False, description="Only documents that were put first or have a priority above 0."
+    )
 
 
 class ReleaseQuery(Query):

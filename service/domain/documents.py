@@ -123,7 +123,7 @@ class DocumentFilter:
     assigned_to: str | None = None
     """Id of the person who holds a review of it, or alone is given one."""
     prioritized: bool | None = None
-    """Whether it was put first in the queue."""
+    """Whether it stands before the documents of normal priority."""
     created_from: datetime | None = None
     created_before: datetime | None = None
 
@@ -184,7 +184,7 @@ class ListedDocument(NamedTuple):
     assigned_to: Sequence[str] = ()
     """Ids of the people to whom open reviews of it are assigned."""
     prioritized: bool = False
-    """Whether an open review of it was put first."""
+    """Whether an open review of it stands before the documents of normal priority."""
     skips: Sequence[Skip] = ()
     """Who skipped open reviews of it, and why."""
 

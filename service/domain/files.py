@@ -9,20 +9,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from types import NoneType
 from typing import Any, BinaryIO, Self, cast
 
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.documents import ListedDocument
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.outcomes import Outcome
-from setwise.service.domain.predictions import ANSWERS, Document, Prediction
+from setwise.service.domain.predictions import ANSWERS, PRIORITIES, Document, Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
-from setwise.service.domain.text import RepeatedName, each_once, hints, instant, is_id
+from setwise.service.domain.text import (
+    RepeatedName,
+    each_once,
+    hints,
+    instant,
+    instant_in,
+    is_id,
+)
 
 # Files of documents
 
-FIELDS = {"id", "text", "features", "metadata", "scores", "candidates", "answer"}
+FIELDS = {
+    "id", "text", "features", "metadata", "scores", "candidates", "answer", "priority", "due_at",
+}  # fmt: skip
 UNREAD = {"labels", "annotator"}
 """Fields of labelled files that are not read, except that `labels` may be the answer of another
 model, see `document_in`.
@@ -78,6 +88,8 @@ def document_in(line: bytes, *, answered: bool = False) -> Document | BadLine:
         features=None if features is None else {k: float(v) for k, v in features.items()},
         metadata=content.get("metadata") or {},
         answer=answer or None,
+        priority=content.get("priority") or 0,
+        due_at=None if content.get("due_at") is None else instant_in(content["due_at"]),
     )
 
 
@@ -101,11 +113,22 @@ def _form_faults(content: dict[str, object], bare: str) -> Iterator[FieldFault]:
             yield FieldFault(f"/{name}", "must be a string")
     if not isinstance(content.get("metadata"), dict | None):
         yield FieldFault("/metadata", "must be an object")
+    if type(content.get("priority", 0)) not in {int, NoneType}:  # True is an int too
+        yield FieldFault("/priority", f"must be {PRIORITIES}")
+    if content.get("due_at") is not None:
+        yield from _time_faults(content["due_at"], "/due_at")
     for field in ("features", "scores"):
         yield from _number_faults(content.get(field), f"/{field}")
     if not _is_set(content.get(bare, [])):
         yield FieldFault(f"/{bare}", "must be an array of strings")
     yield from _candidate_faults(content.get("candidates"))
+
+
+def _time_faults(value: object, pointer: str) -> Iterator[FieldFault]:
+    try:
+        instant_in(value if isinstance(value, str) else "")
+    except ValueError as error:
+        yield FieldFault(pointer, str(error))
 
 
 def _candidate_faults(sets: object) -> Iterator[FieldFault]:
@@ -336,6 +359,7 @@ def prediction_row(prediction: Prediction) -> dict[str, object]:
 def document_row(listed: ListedDocument) -> dict[str, object]:
     """Return a document with what became of it as a row."""
     prediction, final = listed.prediction, listed.final_labels
+    due_at = prediction.document.due_at
     return {
         "id": prediction.id,
         "document_id": prediction.document.id,
@@ -347,6 +371,8 @@ def document_row(listed: ListedDocument) -> dict[str, object]:
         "segment": value_of(prediction.segment),
         "waiting": listed.waiting,
         "assigned_to": list(listed.assigned_to),
+        "priority": prediction.document.priority,
+        "due_at": due_at and instant(due_at),
         "prioritized": listed.prioritized,
         "skips": [
             skip._asdict() | {"skipped_at": instant(skip.skipped_at)} for skip in listed.skips
@@ -459,8 +485,8 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
 }  # fmt: skip
 DOCUMENT = (
     "id", "document_id", "client_id", "labels", "confidence", "decision", "reason", "segment",
-    "waiting", "assigned_to", "prioritized", "skips", "answers", "reviewers", "contradicted",
-    "outcome", "final_labels", "model_version", "calibrator_version", "created_at",
+    "waiting", "assigned_to", "priority", "due_at", "prioritized", "skips", "answers", "reviewers",
+    "contradicted", "outcome", "final_labels", "model_version", "calibrator_version", "created_at",
 )  # fmt: skip
 _ANSWER = {"scores": "scores", "candidates": "candidates", "labels": "answer"}
 """Columns of another model's answer: `labels` are what people decided."""

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -49,6 +49,16 @@ class Reason(StrEnum):
     RULE = "rule"
 
 
+class Priority(IntEnum):
+    """How urgent a person's review of a document is, as its client says."""
+
+    NORMAL = 0
+    HIGH = 1
+    URGENT = 2
+
+
+PRIORITIES = ", ".join(f"{priority.value} ({priority.name.lower()})" for priority in Priority)
+
 NO_METADATA: Mapping[str, object] = MappingProxyType({})
 """The metadata of a document that has none."""
 
@@ -71,6 +81,9 @@ class Document(NamedTuple):
     answer: GivenAnswer | None = None
     unreadable: bool = False
     """Its content is stored, but was damaged or moved, or its key is missing."""
+    priority: int = Priority.NORMAL
+    due_at: datetime | None = None
+    """When a person's answer is needed, in UTC."""
 
     @classmethod
     def received(
@@ -80,6 +93,9 @@ class Document(NamedTuple):
         features: Mapping[str, float] | None = None,
         metadata: Mapping[str, object] = NO_METADATA,
         answer: GivenAnswer | None = None,
+        *,
+        priority: int = Priority.NORMAL,
+        due_at: datetime | None = None,
     ) -> Self:
         """Return a document with its features and labels spelled as models have them.
 
@@ -87,9 +103,8 @@ class Document(NamedTuple):
         {'labels': ['fièvre']}
         """
         features = None if features is None else _spelled_members(features)
-        return cls(
-            id, text, features, metadata, None if answer is None else _spelled_answer(answer)
-        )
+        answer = None if answer is None else _spelled_answer(answer)
+        return cls(id, text, features, metadata, answer, priority=priority, due_at=due_at)
 
     @property
     def kept(self) -> bool:
@@ -115,7 +130,7 @@ class Document(NamedTuple):
         """Return why the document cannot be scored or stored.
 
         ``pointer`` is its place in a request; ``metadata_pointer`` is the place of the metadata if
-        that is elsewhere.
+        that is elsewhere, and then `priority` stands beside it.
 
         >>> [fault.detail for fault in Document(text="fever", features={"bp": 1.0}).faults()]
         ['has both text and features; send one of them']
@@ -133,8 +148,14 @@ class Document(NamedTuple):
             faults.append(FieldFault(pointer, "has neither text nor features; send one of them"))
         if self.answer is not None:
             faults += _answer_faults(self.answer, pointer)
+        metadata_pointer = metadata_pointer or f"{pointer}/metadata"
         if self.metadata:
-            faults += self._metadata_faults(metadata_pointer or f"{pointer}/metadata")
+            faults += self._metadata_faults(metadata_pointer)
+        if self.priority not in set(Priority):
+            beside = metadata_pointer.rpartition("/")[0]
+            faults.append(
+                FieldFault(f"{beside}/priority", f"is {self.priority}; send {PRIORITIES}")
+            )
         return faults
 
     def _feature_faults(self, pointer: str) -> Iterator[FieldFault]:

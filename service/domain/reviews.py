@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import NamedTuple
+from enum import IntEnum, StrEnum
+from typing import NamedTuple, Self
 
 from setwise.service.domain import errors
 from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.predictions import Document, Prediction, size_faults
+from setwise.service.domain.routing.audits import READING_TIME
 from setwise.service.domain.routing.rules import Rule
 from setwise.service.domain.text import hints, text_faults
 from setwise.spelling import spelled
@@ -17,8 +18,11 @@ from setwise.spelling import spelled
 SKIPS_BEFORE_ESCALATION = 2
 """A task that this many people have skipped waits for a lead."""
 
-AHEAD = timedelta(days=10_000)
-"""What was put first is queued as if it had come so much earlier."""
+USUALLY_DUE = READING_TIME
+"""A document without a due time is due so long after it came, as audits are."""
+
+MOST_AHEAD = timedelta(days=365)
+"""A due time in the far past puts a document ahead of this much of the queue at most."""
 
 LONGEST_SKIP_REASON = 500
 LONGEST_COMMENT = 4000
@@ -96,10 +100,43 @@ class QueueFilter(NamedTuple):
     it would tell what a blind task hides, and whose an answer is.
     """
     prioritized: bool | None = None
-    """Whether to claim only documents that were put first."""
+    """Whether to claim only what stands before the documents of normal priority."""
 
 
 EVERYTHING = QueueFilter()
+
+
+class QueueTier(IntEnum):
+    """Part of the queue; every task of a tier comes before those of the next one."""
+
+    PUT_FIRST = 0
+    URGENT = 1
+    HIGH = 2
+    NORMAL = 3
+
+
+class QueuePlace(NamedTuple):
+    """Place of a task in the queue; places sort as tasks are claimed."""
+
+    tier: QueueTier
+    queued_at: datetime
+    """In a tier the earliest comes first."""
+
+    @classmethod
+    def due(cls, priority: int, due_at: datetime | None, created_at: datetime) -> Self:
+        """Return the place that a document's client asked for.
+
+        It depends on nothing else. If it depended on the kind of the review, the order would reveal
+        audits. A due time puts a document ahead of those that are due later, never behind those
+        that came later: what nobody hurries is not put off for ever.
+
+        >>> came = datetime(2026, 11, 27)
+        >>> QueuePlace.due(1, datetime(2026, 11, 30), came)
+        QueuePlace(tier=<QueueTier.HIGH: 2>, queued_at=datetime.datetime(2026, 11, 23, 0, 0))
+        """
+        hurry = timedelta(0) if due_at is None else created_at - due_at + USUALLY_DUE
+        ahead = min(max(hurry, timedelta(0)), MOST_AHEAD)
+        return cls(QueueTier(QueueTier.NORMAL - priority), created_at - ahead)
 
 
 @dataclass(frozen=True)
@@ -127,10 +164,23 @@ class ReviewTask:
     """
     assigned_to: str | None = None
     """Id of the only person who is given it; None for any reviewer."""
-    queued_at: datetime | None = None
-    """Its place in the queue if not `created_at`: later if it was postponed, before its creation if
-    it was put first.
-    """
+    moved: QueuePlace | None = None
+    """Its place in the queue if a person moved it."""
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When the answer is needed; a reopened document has been answered before."""
+        return None if self.round else self.prediction.document.due_at
+
+    @property
+    def place(self) -> QueuePlace:
+        """Its place in the queue."""
+        return self.moved or self._own_place
+
+    @property
+    def _own_place(self) -> QueuePlace:
+        priority = self.prediction.document.priority
+        return QueuePlace.due(priority, self.due_at, self.created_at)
 
     @property
     def blind(self) -> bool:
@@ -222,11 +272,12 @@ class ReviewTask:
 
     def postponed(self, holder: str, now: datetime) -> "ReviewTask":
         """Return the task to the end of the queue."""
-        return replace(self.released(holder), queued_at=now)
+        return replace(self.released(holder), moved=QueuePlace(QueueTier.NORMAL, now))
 
     def prioritized(self, *, first: bool) -> "ReviewTask":
         """Return the task first in the queue, or back at its place."""
-        return replace(self, queued_at=self.created_at - AHEAD if first else None)
+        moved = self._own_place._replace(tier=QueueTier.PUT_FIRST)
+        return replace(self, moved=moved if first else None)
 
     def busy(self, now: datetime) -> bool:
         """Return whether a person is reviewing it."""

@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
 from heapq import nlargest
 from itertools import islice, pairwise
@@ -206,6 +206,29 @@ def instant(at: datetime) -> str:
     '2026-11-21T09:00:00Z'
     """
     return at.isoformat().replace("+00:00", "Z")
+
+
+_RFC_3339 = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
+_PLUS_LOST = re.compile(r" (?=\d\d:\d\d$)")
+
+
+def instant_in(text: str) -> datetime:
+    """Return the time in a text of RFC 3339, in UTC; raises `ValueError` that says what is wrong.
+
+    >>> instant_in("2026-11-27T10:00:00+01:00").isoformat()
+    '2026-11-27T09:00:00+00:00'
+    """
+    if not _RFC_3339.fullmatch(text):
+        plus = "; in an address, + is written as %2B" if _PLUS_LOST.search(text) else ""
+        raise ValueError(f"must be a time of RFC 3339, such as 2026-11-27T09:00:00Z{plus}")
+    try:
+        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except ValueError as error:
+        raise ValueError(f"is no time: {error}") from None
+    except OverflowError:
+        raise ValueError("must lie in the years 1 to 9999 in UTC") from None
 
 
 _Item = TypeVar("_Item")

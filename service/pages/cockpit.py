@@ -232,7 +232,7 @@ def _tiles(seen: Glance) -> list[Tile]:
         Tile(
             "What waits?",
             f"{queue.waiting:,}",
-            f"oldest {span(queue.oldest_s)}" if queue.waiting else "",
+            f"oldest {span(queue.oldest_s)}{_overdue(seen)}" if queue.waiting else "",
             f"{_queue_end(seen)}{work.undecided(seen)}.",
             "waiting",
             documents=address(state=DocumentState.WAITING) if queue.waiting else "",
@@ -249,6 +249,10 @@ def _saved(seen: Glance) -> str:
         f"Saves {working_time(3600 * seen.hours_saved)} of reviewing, at {span(seen.seconds)} per "
         "document."
     )
+
+
+def _overdue(seen: Glance) -> str:
+    return f", {seen.queue.overdue:,} overdue" if seen.queue.overdue else ""
 
 
 def _queue_end(seen: Glance) -> str:

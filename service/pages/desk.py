@@ -21,7 +21,7 @@ from setwise.service.domain.models import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Document, Reason
 from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, ReviewTask
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
-from setwise.service.pages.documents.predictions import UNREADABLE
+from setwise.service.pages.documents.predictions import UNREADABLE, urgency
 from setwise.service.pages.forms import lines
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import PageRoute
@@ -314,6 +314,7 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
         # A blind task looks like any review for which the model has no suggestion.
         "kind": (ReviewKind.REVIEW if blind else task.kind).value,
         "why": None if blind else _why(task),
+        "urgency": urgency(task.prediction.document.priority, task.due_at, services.reviews.now()),
         "candidates": None
         if blind
         else [

@@ -247,6 +247,7 @@ class Reports:
                 today=today,
                 waiting=waiting,
                 oldest_s=max(line.age_s(now) for line in lines.values()),
+                overdue=transaction.backlog.overdue(now, policy.segment),
             ),
         )
 

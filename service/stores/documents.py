@@ -40,7 +40,7 @@ from setwise.service.domain.documents import (
 )
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision, Prediction
-from setwise.service.domain.reviews import Annotation, ReviewState
+from setwise.service.domain.reviews import Annotation, QueueTier, ReviewState
 from setwise.service.domain.text import UNREADABLE, Page, is_id
 from setwise.service.stores.columns.rows import Store, in_segment, of_row, row_of
 from setwise.service.stores.columns.types import InRow, cipher_of, opened
@@ -365,7 +365,7 @@ _DIFFERENCES: Mapping[ModelDifference, ColumnElement[bool]] = {
 }
 _later = comments.alias("later")
 _task = review_tasks.c
-_FIRST = _task.queued_at < _task.created_at
+_FIRST = _task.tier < QueueTier.NORMAL.value
 _STATES: Mapping[DocumentState, ColumnElement[bool]] = {
     DocumentState.SENT: _column.decision == Decision.AUTO.value,
     DocumentState.WAITING: _in_review(OPEN),

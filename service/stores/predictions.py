@@ -187,6 +187,8 @@ def _row(prediction: Prediction, answering: Submission) -> dict[str, object]:
         "inclusion_probability": prediction.selection.inclusion_probability,
         "rule": prediction.rule,
         "segment": prediction.segment,
+        "priority": document.priority,
+        "due_at": document.due_at,
         "actor_name": caller.name,
         "request_id": caller.request_id,
         "address": caller.address,
@@ -242,12 +244,13 @@ def _document(row: RowMapping) -> Document:
     """Return the document in a row; as if erased if a part of it cannot be read."""
     column = predictions.c
     bound_to = row[column.id], row[column.client_id]
+    order = {"priority": row[column.priority], "due_at": row[column.due_at]}
     content = {
         name: opened(row[column[name]], *bound_to, otherwise=_UNREADABLE) for name in _CONTENT
     }
     if any(part is _UNREADABLE for part in content.values()):
-        return Document(row[column.document_id], metadata={}, unreadable=True)
-    return Document(row[column.document_id], **content)
+        return Document(row[column.document_id], metadata={}, unreadable=True, **order)
+    return Document(row[column.document_id], **content, **order)
 
 
 PURGED = "purged"

@@ -29,6 +29,8 @@ from setwise.service.domain.reviews import (
     HeldDecision,
     Lease,
     QueueFilter,
+    QueuePlace,
+    QueueTier,
     ReviewKind,
     ReviewState,
     ReviewTask,
@@ -95,6 +97,7 @@ class ReviewStore(Store):
                 "prediction_id": task.prediction.id,
                 **_kind(task),
                 "created_at": task.created_at,
+                "due_at": task.due_at,
                 **_changing(task),
             }
             for task in tasks
@@ -212,7 +215,7 @@ class ReviewStore(Store):
                 ),
                 *among,
             )
-            .order_by(column.queued_at, column.id)
+            .order_by(column.tier, column.queued_at, column.id)
             .limit(1)
             .with_for_update(skip_locked=True)
         )
@@ -500,7 +503,7 @@ def _conditions(filters: QueueFilter, segment: Segment | None) -> Iterator[Colum
         labelled = exists().where(same, named.label == spelled(filters.label))
         yield or_(task.kind != ReviewKind.REVIEW.value, labelled)
     if filters.prioritized:
-        yield task.queued_at < task.created_at
+        yield task.tier < QueueTier.NORMAL.value
 
 
 def _read_by(reader: str) -> ColumnElement[bool]:
@@ -528,7 +531,8 @@ def _changing(task: ReviewTask) -> dict[str, object]:
         "version": task.version,
         "escalated": task.escalated,
         "assigned_to": task.assigned_to,
-        "queued_at": task.queued_at or task.created_at,
+        "tier": task.place.tier.value,
+        "queued_at": task.place.queued_at,
         "lease_holder": lease.holder if lease else None,
         "lease_claimed_at": lease.claimed_at if lease else None,
         "lease_expires_at": lease.expires_at if lease else None,
@@ -554,8 +558,8 @@ def _to_own(row: RowMapping) -> OwnAnswer:
 
 def _to_task(row: RowMapping, skips: Iterable[Skip], opened_by: Mapping[str, str]) -> ReviewTask:
     column = review_tasks.c
-    holder, queued_at = row[column.lease_holder], row[column.queued_at]
-    return ReviewTask(
+    holder = row[column.lease_holder]
+    task = ReviewTask(
         id=row[column.id],
         prediction=to_prediction(row),
         kind=kind_of(row[column.kind], round_=row[column.round]),
@@ -570,8 +574,9 @@ def _to_task(row: RowMapping, skips: Iterable[Skip], opened_by: Mapping[str, str
         skips=tuple(skips),
         decision=_decision(row),
         assigned_to=row[column.assigned_to],
-        queued_at=None if queued_at == row[column.created_at] else queued_at,
     )
+    place = QueuePlace(QueueTier(row[column.tier]), row[column.queued_at])
+    return task if place == task.place else replace(task, moved=place)
 
 
 def _decision(row: RowMapping) -> HeldDecision | None:

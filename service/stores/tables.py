@@ -86,6 +86,7 @@ CONTRADICTING: ColumnElement[bool] = literal_column("contradicted")
 AUDIT_READ: ColumnElement[bool] = literal_column("audit_agreed IS NOT NULL")
 READ_TWICE: ColumnElement[bool] = literal_column("second_agreed IS NOT NULL")
 REPORTED: ColumnElement[bool] = literal_column("reported_at IS NOT NULL")
+DUE: ColumnElement[bool] = literal_column("state <> 'completed' AND due_at IS NOT NULL")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
 UNACKNOWLEDGED: ColumnElement[bool] = literal_column("acknowledged_at IS NULL")
 
@@ -329,8 +330,12 @@ predictions = Table(
     Column("request_id", Text),
     Column("address", Text),
     Column("segment", Text),
+    # What the client asked for; the queue's order is derived from it.
+    Column("priority", Integer, nullable=False),
+    Column("due_at", Instant),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
+    _check("priority_is_known", "priority >= 0 AND priority <= 2"),
     _check("one_content", "text IS NULL OR features IS NULL"),
     Index(None, "client_id", "id"),
     # Without the id: one document has few predictions, which are cheap to sort.
@@ -478,7 +483,10 @@ review_tasks = Table(
     Column("lease_expires_at", Instant),
     Column("created_at", Instant, nullable=False),
     Column("assigned_to", Text),  # a person, who alone is given it
-    Column("queued_at", Instant, nullable=False),  # the queue's order
+    # The queue's order: by tier, then by time.
+    Column("tier", Integer, nullable=False),
+    Column("queued_at", Instant, nullable=False),
+    Column("due_at", Instant),
     # The holder's decision, which can still be withdrawn; NULL once it is an annotation.
     Column("decided_labels", Json),
     Column("decided_comment", Sealed("review_tasks.decided_comment", "id", "prediction_id")),
@@ -503,11 +511,13 @@ review_tasks = Table(
         "ix_review_tasks_assigned_to",
         "assigned_to",
         "escalated",
+        "tier",
         "queued_at",
         "id",
         where=ASSIGNED,
     ),
-    _partial("ix_review_tasks_queue", "escalated", "queued_at", "id", where=OPEN),
+    _partial("ix_review_tasks_queue", "escalated", "tier", "queued_at", "id", where=OPEN),
+    _partial("ix_review_tasks_due", "due_at", where=DUE),
     _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
     _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
     _partial("ix_review_tasks_settles", "settles_at", where=DECIDED),

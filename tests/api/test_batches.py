@@ -1,6 +1,7 @@
 """Predicting many documents in one request."""
 
 import hashlib
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -55,6 +56,30 @@ def test_a_score_out_of_range_spoils_no_other_document(service: Service) -> None
     assert stored[empty["id"]].document.answer == {"labels": []}
     assert [error["pointer"] for error in high["errors"]] == ["/documents/1/scores/b~1c"]
     assert [error["pointer"] for error in twice["errors"]] == ["/documents/2/candidates/0/labels/1"]
+
+
+def test_documents_of_a_batch_have_their_own_priority_and_due_time(service: Service) -> None:
+    due = "2026-01-03T12:00:00+01:00"
+    response = _batch(
+        service,
+        {"text": "0.2", "priority": 2, "due_at": due},
+        {"text": "0.3", "priority": 9, "due_at": due},
+        {"text": "0.4", "due_at": None},
+    )
+    urgent, wrong, plain = response.json()["items"]
+    documents = service.database.contents.predictions
+    noon = datetime(2026, 1, 3, 11, tzinfo=UTC)
+    assert documents[urgent["id"]].document == Document(text="0.2", priority=2, due_at=noon)
+    assert documents[plain["id"]].document == Document(text="0.4")
+    assert wrong["errors"] == [
+        {
+            "pointer": "/documents/1/priority",
+            "detail": "is 9; send 0 (normal), 1 (high), 2 (urgent)",
+        }
+    ]
+    late = {"documents": [{"text": "0.2", "due_at": "tomorrow"}]}
+    refused = service.post("/v1/predictions/batch", by="client", json=late)
+    assert_problem(refused, 422, "invalid-request", "/documents/0/due_at")
 
 
 def test_a_faulty_document_has_a_problem_in_its_place(service: Service) -> None:

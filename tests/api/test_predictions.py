@@ -93,6 +93,12 @@ def _document(**members: Any) -> dict[str, Any]:
         ({"document": {"text": "x"}, "metadata": None}, ["/metadata"]),
         ({"document": {"text": "x"}, "metadata": [1]}, ["/metadata"]),
         ({"document": {"text": "x"}, "metadata": {"a": "\x00"}}, ["/metadata/a"]),
+        ({"document": {"text": "x"}, "priority": 3}, ["/priority"]),
+        ({"document": {"text": "x"}, "priority": -1}, ["/priority"]),
+        ({"document": {"text": "x"}, "priority": "urgent"}, ["/priority"]),
+        ({"document": {"text": "x"}, "priority": True}, ["/priority"]),
+        ({"document": {"text": "x"}, "priority": None}, ["/priority"]),
+        ({"document": {"text": "x", "priority": 1}}, ["/document/priority"]),
     ],
 )
 def test_a_bad_body_is_refused_with_a_pointer_to_each_fault(

@@ -34,7 +34,12 @@ def test_a_claimed_task_shows_all_that_a_reviewer_needs(service: Service) -> Non
     service.post(
         "/v1/predictions",
         by="client",
-        json={"document": {"id": "note-17", "text": "0.41"}, "metadata": {"site": "north"}},
+        json={
+            "document": {"id": "note-17", "text": "0.41"},
+            "metadata": {"site": "north"},
+            "priority": 1,
+            "due_at": "2026-01-03T09:00:00Z",
+        },
     )
     response = service.post("/v1/reviews/claim", by="reviewer")
     body = response.json()
@@ -51,6 +56,8 @@ def test_a_claimed_task_shows_all_that_a_reviewer_needs(service: Service) -> Non
         "kind": "review",
         "reason": "no_threshold",
         "state": "leased",
+        "priority": 1,
+        "due_at": "2026-01-03T09:00:00Z",
         "candidates": [
             {"labels": ["a", "b"], "confidence": 0.41},
             {"labels": ["a"], "confidence": 0.05125},

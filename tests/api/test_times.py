@@ -11,6 +11,7 @@ from tests.edge import Service, assert_problem, described
 BODIES = {
     "/v1/jobs/export": ("created_from", {"what": "predictions"}),
     "/v1/admin/keys": ("expires_at", {"name": "k", "role": "client"}),
+    "/v1/predictions": ("due_at", {"document": {"text": "x"}}),
 }
 """The bodies that take a time, and their other members."""
 

@@ -95,6 +95,29 @@ def test_json_that_is_nested_too_deeply_is_a_bad_line() -> None:
     assert "nested too deeply" in read.detail
 
 
+def test_a_line_may_say_how_urgent_its_review_is() -> None:
+    read = document_in(b'{"text": "x", "priority": 1, "due_at": "2026-01-02T01:00:00+01:00"}')
+    assert read == Document(text="x", priority=1, due_at=datetime(2026, 1, 2, tzinfo=UTC))
+    assert document_in(b'{"text": "x", "priority": null, "due_at": null}') == Document(text="x")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"priority": "1"},
+        {"priority": True},
+        {"priority": 1.0},
+        {"due_at": "2026-01-02"},
+        {"due_at": 1764201600},
+        {"due_at": "0001-01-01T00:00:00+23:00"},
+    ],
+)
+def test_a_line_with_another_urgency_is_refused(wrong: dict[str, object]) -> None:
+    read = document_in(json.dumps({"text": "x", **wrong}).encode())
+    assert isinstance(read, BadLine)
+    assert [fault.pointer for fault in read.faults] == [f"/{name}" for name in wrong]
+
+
 def test_a_label_that_is_scored_twice_is_named() -> None:
     line = b'{"text": "x", "scores": {"J45": 0.9, "a": 0.2, "J45": 0.3}}'
     assert document_in(line) == BadLine(

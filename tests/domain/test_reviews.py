@@ -1,14 +1,23 @@
 """What may happen to a review task, and to whom it belongs."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from setwise.service.domain.errors import LeaseLost, ReviewAlreadyDecided, StaleVersion
-from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask, rival_answers
+from setwise.service.domain.predictions import Decision, Document, Priority
+from setwise.service.domain.reviews import (
+    QueuePlace,
+    ReviewKind,
+    ReviewState,
+    ReviewTask,
+    rival_answers,
+)
 from tests.fakes import START
-from tests.samples import ANN, BEN, CAT, annotation, leased, task
+from tests.samples import ANN, BEN, CAT, annotation, leased, prediction, task
 
 QUARTER = timedelta(minutes=15)
 LATER = START + timedelta(hours=1)
@@ -153,3 +162,30 @@ def test_an_open_review_says_whom_it_waits_for(waiting: ReviewTask, who: str) ->
     assert who in waiting.awaited
     assert waiting.awaited.endswith("It waits in the queue.")
     assert waiting.claimed(CAT.id, START, QUARTER).awaited.endswith("It is being read.")
+
+
+instants = st.datetimes(timezones=st.just(UTC))
+priorities = st.sampled_from(Priority)
+YEAR = timedelta(days=365)
+arrivals = st.integers(0, 40_000).map(lambda days: START + timedelta(days=days))
+
+
+@given(priorities, st.none() | instants, arrivals, st.sampled_from(ReviewKind), st.booleans())
+def test_a_place_depends_on_the_request_alone(
+    priority: Priority, due_at: datetime | None, came: datetime, kind: ReviewKind, sent: bool
+) -> None:
+    document = Document(text="x", priority=priority, due_at=due_at)
+    of = prediction(document=document, decision=Decision.AUTO if sent else Decision.REVIEW)
+    place = QueuePlace.due(priority, due_at, came)
+    assert replace(task(of), kind=kind, created_at=came).place == place
+    assert came - YEAR <= place.queued_at <= came, "a due time never delays"
+
+
+@given(priorities, instants, instants, arrivals)
+def test_hurry_never_loses_a_place(
+    priority: Priority, due_at: datetime, later: datetime, came: datetime
+) -> None:
+    due_at, later = sorted((due_at, later))
+    places = [QueuePlace.due(priority, due, came) for due in (due_at, later, None)]
+    assert places == sorted(places)
+    assert priority == 2 or QueuePlace.due(priority + 1, None, came) < places[0]

@@ -195,6 +195,7 @@ def test_a_blind_task_looks_like_any_review_without_suggestions(
         "document",
         "kind",
         "why",
+        "urgency",
         "candidates",
         "marginals",
         "answers",
@@ -206,6 +207,25 @@ def test_a_blind_task_looks_like_any_review_without_suggestions(
     assert not WORDS.search(form)
     assert form.count(WITHHELD) == 2, "with a script and without one, whatever the reason"
     assert desk.decide(item, "a", "b").json() == {"version": 3, "undo_s": 60}
+
+
+@pytest.mark.parametrize("kind", [ReviewKind.REVIEW, ReviewKind.AUDIT])
+def test_the_desk_says_how_urgent_a_document_is_whatever_the_kind_of_its_review(
+    service: Service, desk: Desk, kind: ReviewKind
+) -> None:
+    plain = fill(service, kind)
+    due_at = service.clock() - timedelta(hours=1)
+    document = Document(text="x", priority=2, due_at=due_at)
+    urgent = replace(task(prediction(document=document)), kind=kind)
+    with service.database() as transaction:
+        add_predictions(transaction, urgent.prediction)
+        transaction.reviews.add(urgent)
+    first = desk.next()
+    assert first["id"] == urgent.id
+    assert first["urgency"] == "Urgent priority, overdue since 2 Jan 2026, 02:04 UTC"
+    assert first["urgency"] in desk.get("/desk").text, "without a script"
+    second = desk.next(urgent.id)
+    assert (second["id"], second["urgency"]) == (plain.id, "")
 
 
 def test_a_lead_sees_the_answers_of_an_adjudication(service: Service) -> None:

@@ -66,6 +66,7 @@ REPORTS: dict[str, Callable[[Transaction], object]] = {
     "review days": lambda it: it.reports.review_days(START),
     "checked": lambda it: it.reports.checked(START, 50),
     "audits": lambda it: it.reports.certification_audits(Scorer("m", "c")),
+    "overdue": lambda it: it.backlog.overdue(START),
 }
 
 TALLIES = [query for name, query in REPORTS.items() if "tally" in name]

@@ -13,6 +13,7 @@ from setwise.service.domain.predictions import Decision, Document, Prediction, R
 from setwise.service.domain.reports import STEPS, BacklogLine, Cell, ReviewDay, verdict
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole, Selection
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.transaction import Transactions
 from tests.deciding import deciding
 from tests.fakes import START, FakeIds
@@ -65,6 +66,26 @@ def read(begin: Transactions, since: datetime = LONG_AGO) -> list[Cell]:
     assert all(one.step is None for one in tally.by_day)
     assert all(one.day is None for one in tally.by_step)
     return tally.by_day
+
+
+def test_open_reviews_past_their_due_time_are_overdue(begin: Transactions) -> None:
+    def due(hours: float | None, segment: str = "site=north") -> Prediction:
+        due_at = None if hours is None else START + timedelta(hours=hours)
+        return prediction(document=Document(text="x", due_at=due_at))._replace(segment=segment)
+
+    tasks = stored(begin, due(-1), due(-2, "site=south"), due(1), due(None))
+    reopened = replace(task(due(-1)), kind=ReviewKind.REOPENED, round=1)
+    with begin() as transaction:
+        add_predictions(transaction, reopened.prediction)
+        transaction.reviews.add(reopened)
+    with begin(read_only=True) as transaction:
+        assert transaction.backlog.overdue(START) == 2
+        assert transaction.backlog.overdue(START, Segment("site", "south")) == 1
+        assert transaction.backlog.overdue(START + timedelta(hours=2)) == 3
+    with begin() as transaction:
+        transaction.reviews.save(tasks[0].finished())
+    with begin(read_only=True) as transaction:
+        assert transaction.backlog.overdue(START) == 1
 
 
 def test_an_empty_database_has_nothing_to_report(begin: Transactions) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from random import Random
 
 import pytest
 
@@ -422,10 +423,68 @@ def test_a_postponed_task_comes_after_all_that_waited_then(begin: Transactions) 
     while (one := next_for(begin, ANN)) is not None:
         taken.append(save(begin, one.claimed(BEN.id, START, QUARTER)).id)
     assert taken == [second.id, third.id, first.id, new.id], "it is not behind what came later"
-    put_first = replace(task(), queued_at=START - QUARTER)
-    store(begin, task(), put_first)
-    assert next_for(begin, ANN) == put_first
-    assert next_for(begin, ANN, wanted=QueueFilter(prioritized=True)) == put_first
+
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+REQUESTS: tuple[tuple[int, timedelta | None, timedelta], ...] = (
+    (0, None, timedelta(0)),
+    (0, None, HOUR),
+    (0, 7 * DAY, timedelta(0)),  # as early as without a due time
+    (0, 60 * DAY, HOUR),  # not behind those that came later
+    (0, 2 * DAY, HOUR),
+    (0, DAY, HOUR),
+    (1, None, 2 * HOUR),
+    (1, DAY, 3 * HOUR),
+    (2, None, 4 * HOUR),
+    (2, -20_000 * DAY, 5 * HOUR),
+    (2, -DAY, 5 * HOUR),
+)
+"""Priority, due time after the start and time of arrival after it."""
+IN_ORDER = [9, 10, 8, 7, 6, 5, 4, 0, 2, 1, 3]
+
+
+def requested(priority: int, due: timedelta | None, came: timedelta) -> ReviewTask:
+    document = Document(
+        "x", "fever", priority=priority, due_at=None if due is None else START + due
+    )
+    return replace(task(prediction(document=document)), created_at=START + came)
+
+
+def claimed_in_turn(begin: Transactions) -> list[str]:
+    ids = []
+    while (waiting := next_for(begin, ANN)) is not None:
+        ids.append(save(begin, waiting.claimed(BEN.id, START, QUARTER)).id)
+    return ids
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_tasks_are_claimed_by_priority_then_due_time_whatever_their_kind(
+    begin: Transactions, seed: int
+) -> None:
+    draw = Random(seed)
+    kinds = [ReviewKind.REVIEW, ReviewKind.AUDIT, ReviewKind.OVERLAP]
+    tasks = [replace(requested(*each), kind=draw.choice(kinds)) for each in REQUESTS]
+    store(begin, *draw.sample(tasks, len(tasks)))
+    assert [read(begin, each.id) for each in tasks] == tasks
+    assert claimed_in_turn(begin) == [tasks[place].id for place in IN_ORDER]
+
+
+def test_what_a_lead_puts_first_comes_before_urgent_documents_and_returns_to_its_place(
+    begin: Transactions,
+) -> None:
+    normal, urgent, other = task(), requested(2, None, timedelta(0)), task()
+    store(begin, normal, urgent, other)
+    first = save(begin, other.prioritized(first=True))
+    assert read(begin, other.id) == first
+    assert next_for(begin, ANN) == first
+    with_priority = QueueFilter(prioritized=True)
+    held = save(begin, first.claimed(BEN.id, START, QUARTER))
+    assert next_for(begin, ANN, wanted=with_priority) == urgent
+    back = save(begin, held.released(BEN.id).prioritized(first=False))
+    assert (read(begin, other.id), back.place) == (back, other.place)
+    postponed = save(begin, urgent.claimed(ANN.id, START, QUARTER).postponed(ANN.id, START + HOUR))
+    assert claimed_in_turn(begin) == [normal.id, other.id, postponed.id]
+    assert next_for(begin, ANN, wanted=with_priority) is None
 
 
 def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks(

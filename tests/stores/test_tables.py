@@ -179,6 +179,7 @@ ROWS: dict[str, dict[str, object]] = {
         "reason": "above_threshold", "threshold": 0.4, "model_version": "m",
         "calibrator_version": "c", "policy_version": FIRST_POLICY_VERSION,
         "created_at": START, "audit_role": "none", "uncalibrated": False, "actor_name": "x",
+        "priority": 0,
     },
     "other_scores": {
         "prediction_id": None, "model_version": "m", "calibrator_version": "c", "labels": [],
@@ -187,7 +188,8 @@ ROWS: dict[str, dict[str, object]] = {
     "review_tasks": {
         "id": MISSING, "prediction_id": None, "kind": "review", "state": "leased", "version": 1,
         "escalated": False, "lease_holder": "x", "lease_claimed_at": START,
-        "lease_expires_at": START, "created_at": START, "queued_at": START, "round": 0,
+        "lease_expires_at": START, "created_at": START, "tier": 3, "queued_at": START,
+        "round": 0,
     },
     "annotations": {
         "id": MISSING, "task_id": None, "prediction_id": None, "reviewer": "x", "labels": [],
@@ -336,6 +338,7 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("predictions", {"threshold": 2.0}, "threshold_is_probability"),
         ("predictions", {"features": InRow({"bp": 1.0}, ())}, "one_content"),
         ("review_tasks", {"kind": "chat"}, "kind"),
+        ("predictions", {"priority": 3}, "priority_is_known"),
         ("review_tasks", {"round": -1}, "round_counts"),
         ("annotations", {"round": -1}, "round_counts"),
         ("review_tasks", {"state": "lost", **NO_LEASE}, "state"),

@@ -45,7 +45,7 @@ def digest_of(body: BaseModel) -> str:
     The order of members, white space, and members at their defaults do not change it. So a release
     that adds an optional member still recognises requests that were sent to its predecessor.
     """
-    meant = body.model_dump(exclude_defaults=True)
+    meant = body.model_dump(mode="json", exclude_defaults=True)
     canonical = json.dumps(meant, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from setwise.models.figures.numerals import confidence
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.documents import EventKind, Life, LifeEvent
-from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.predictions import Prediction, Priority
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages.board import parts as ui
@@ -162,7 +162,7 @@ def _events(life: Life) -> Sequence[ui.Column[LifeEvent]]:
 
 def _details(prediction: Prediction) -> ui.Facts:
     scored, chance = prediction.scored, prediction.selection.inclusion_probability
-    segment = value_of(prediction.segment)
+    segment, document = value_of(prediction.segment), prediction.document
     return ui.Facts(
         [
             ("Received", ui.instant(prediction.created_at, zone=True)),
@@ -175,10 +175,9 @@ def _details(prediction: Prediction) -> ui.Facts:
                 ),
             ),
             ("Probability of audit", chance and confidence(chance)),
-            *(
-                (f"Metadata: {name}", str(value))
-                for name, value in prediction.document.metadata.items()
-            ),
+            ("Priority", Priority(document.priority).name.lower()),
+            ("Due", document.due_at and ui.instant(document.due_at, zone=True)),
+            *((f"Metadata: {name}", str(value)) for name, value in document.metadata.items()),
             ("Prediction", ui.code(prediction.id)),
         ]
     )

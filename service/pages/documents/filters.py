@@ -39,7 +39,7 @@ _ORDERS = (
     (Order.LEAST_CONFIDENT.value, "least confident first"),
     (Order.MOST_CONFIDENT.value, "most confident first"),
 )
-_QUEUES = (("", "any"), ("true", "put first"), ("false", "not put first"))
+_QUEUES = (("", "any"), ("true", "ahead"), ("false", "not ahead"))
 _INPUTS: Mapping[str, Input] = {
     "text": Input("Words in the text"),
     "label": Input("With label", labels=True),

@@ -190,7 +190,10 @@ def _decision(document: ListedDocument) -> Markup:
 def _became(document: ListedDocument, names: Mapping[str, str]) -> Markup:
     waits = ui.badge("waits for review", "leased") if document.waiting else Markup("")
     to = ", ".join(names.get(person, person) for person in document.assigned_to)
-    facts = [f"assigned to {to}"] * bool(to) + ["first in the queue"] * document.prioritized
+    facts = [f"assigned to {to}"] * bool(to) + ["ahead in the queue"] * document.prioritized
+    due_at = document.prediction.document.due_at
+    if document.waiting and due_at is not None:
+        facts.append(f"due {due_at:%-d %b %Y, %H:%M}")
     skips = [f"skipped: {skip.reason}" for skip in document.skips]
     waits = ui.joined(waits, ui.sub(", ".join(facts)), ui.sub("; ".join(skips)))
     if not document.annotations and not document.outcomes:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
 from markupsafe import Markup
 
@@ -11,6 +12,7 @@ from setwise.service.domain.predictions import (
     Decision,
     Document,
     Prediction,
+    Priority,
     Reason,
     TermWeight,
 )
@@ -62,6 +64,20 @@ def why(prediction: Prediction) -> str:
         Reason.RULE: f"Sent to review by the rule “{prediction.rule}”.",
     }
     return sentences[prediction.reason]
+
+
+def urgency(priority: int, due_at: datetime | None, now: datetime) -> str:
+    """Return in words how urgent a review is; empty if nobody said so.
+
+    >>> came, due = datetime(2026, 11, 27), datetime(2026, 11, 28, 12)
+    >>> urgency(1, due, came), urgency(0, due, due)
+    ('High priority, due 28 Nov 2026, 12:00 UTC', 'Overdue since 28 Nov 2026, 12:00 UTC')
+    """
+    parts = [f"{Priority(priority).name.lower()} priority"] * bool(priority)
+    if due_at is not None:
+        parts.append(f"{'due' if now < due_at else 'overdue since'} {due_at:%-d %b %Y, %H:%M} UTC")
+    text = ", ".join(parts)
+    return text[:1].upper() + text[1:]
 
 
 UNREADABLE = (

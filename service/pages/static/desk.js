@@ -108,6 +108,8 @@ function show(item) {
   ui.documentName.textContent = item.document.id ?? "Untitled document";
   ui.why.textContent = item.why ?? "";
   ui.why.hidden = !item.why;
+  ui.urgency.textContent = item.urgency;
+  ui.urgency.hidden = !item.urgency;
   ui.skips.hidden = !item.skips;
   ui.skips.replaceChildren(...(item.skips ?? []).map((text) => element("li", { dir: "auto" }, text)));
   showMetadata(item.document.metadata);

@@ -183,6 +183,8 @@ class Queue:
     """Tasks per day."""
     over: int
     """Number of days behind these means."""
+    overdue: int = 0
+    """Tasks whose due time has passed."""
 
     @property
     def empty_in_days(self) -> float | None:
@@ -196,7 +198,9 @@ class Queue:
 LAST_DAYS = 7
 
 
-def queue(reviews: Sequence[ReviewDay], *, today: date, waiting: int, oldest_s: float) -> Queue:
+def queue(
+    reviews: Sequence[ReviewDay], *, today: date, waiting: int, oldest_s: float, overdue: int = 0
+) -> Queue:
     """Return the queue's state and its pace over the last full days."""
     recent = [day for day in reviews if today - timedelta(days=LAST_DAYS) <= day.day < today]
     return Queue(
@@ -205,6 +209,7 @@ def queue(reviews: Sequence[ReviewDay], *, today: date, waiting: int, oldest_s: 
         sum(day.arrived for day in recent) / LAST_DAYS,
         sum(day.completed for day in recent) / LAST_DAYS,
         LAST_DAYS,
+        overdue,
     )
 
 

@@ -11,6 +11,7 @@ from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.reports.verdicts import about_segment
 from setwise.service.stores.tables import (
     DEAD,
+    DUE,
     FAILED_ONCE,
     LEASED,
     OPEN,
@@ -57,6 +58,13 @@ class BacklogStore(Store):
                 "running": self._line(jobs.c.started_at, jobs.c.started_at, RUNNING),
             },
         )
+
+    def overdue(self, now: datetime, segment: Segment | None = None) -> int:
+        """Count open reviews whose due time has passed."""
+        task = review_tasks.c
+        query = select(func.count()).select_from(review_tasks)
+        late = query.where(DUE, task.due_at < now, about_segment(task.prediction_id, segment))
+        return self._connection.execute(late).scalar_one()
 
     def _line(
         self, since: Column[datetime], order: Column[Any], *conditions: ColumnElement[bool]

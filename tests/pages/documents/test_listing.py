@@ -66,7 +66,7 @@ def test_the_address_keeps_filters_of_several_values(service: Service, browser: 
     assert "No document matches." in shown
     for name, value in (("label", "a"), ("label", "b,c"), ("id", ids[0]), ("id", ids[1])):
         assert re.search(f'<input[^>]* name="{name}"[^>]* value="{value}"', shown), value
-    assert '<option value="false" selected>not put first</option>' in shown
+    assert '<option value="false" selected>not ahead</option>' in shown
     query = f"label=a&id={ids[0]}&id={ids[1]}"
     shown = browser.get(f"/documents?{query}").text
     assert shown.count('<th scope="row">') == 2
