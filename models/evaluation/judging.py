@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma
 
-from setwise.models.evaluation.reliability import draw_reliability
+from setwise.models.evaluation.reliability import draw_reliability, noisy_rows
 from setwise.models.evaluation.reports import Estimate
-from setwise.models.evaluation.scoring import score_calibration
+from setwise.models.evaluation.scoring import N_BUCKETS
 from setwise.models.guarantees.checked import checked_confidences, checked_flags
 
 Floats = NDArray[np.float64]
@@ -132,7 +133,13 @@ class ScoreJudgement:
 
 
 def judge_scores(
-    confidence: ArrayLike, right: ArrayLike, *, random_state: int = 0
+    confidence: ArrayLike,
+    right: ArrayLike,
+    *,
+    alpha: ArrayLike = 0.0,
+    beta: ArrayLike = 0.0,
+    sample_weight: ArrayLike | None = None,
+    random_state: int = 0,
 ) -> ScoreJudgement:
     """Say whether a confidence can decide what to send, and why.
 
@@ -142,6 +149,10 @@ def judge_scores(
         In [0, 1].
     right : array-like of shape (n,)
         0 or 1.
+    alpha, beta : float or array-like of shape (n,), default 0
+        Noise rates of people who say what is right, which are corrected for.
+    sample_weight : array-like of shape (n,), optional
+        Positive: how many answers each one stands for.
     random_state : int, default=0
         Of the bootstrap intervals (300 resamples) and the test.
 
@@ -171,20 +182,21 @@ def judge_scores(
     values = checked_confidences("confidence", confidence)
     if len(values) == 0:
         raise ValueError("there is no answer to judge: confidence is empty")
+    flags = checked_flags("right", right, len(values))
+    rows = noisy_rows(values, flags, alpha, beta, sample_weight)
     order = np.argsort(-values, kind="stable")
-    c = values[order]
-    v = checked_flags("right", right, len(c)).astype(np.float64)[order]
+    c, weight = values[order], rows.weight[order] / rows.weight.mean()
     starts = np.flatnonzero(np.append(True, np.diff(c) != 0))
-    ranked = _Ranked(c, v, starts)
+    ranked = _Ranked(c, rows.target[order], starts)
     draw = np.random.default_rng(random_state)
     n_draws = _BOOTSTRAPS if len(c) >= LEAST else 0
     drawn = [
-        ranked.measures(np.bincount(draw.integers(len(c), size=len(c)), minlength=len(c)))
+        ranked.measures(weight * np.bincount(draw.integers(len(c), size=len(c)), minlength=len(c)))
         for _ in range(n_draws)
     ]
     columns = np.array(drawn).reshape(n_draws, 3).T
-    auroc, aurc, ece = map(_estimate, ranked.measures(np.ones(len(c))), columns)
-    n_right = int(v.sum())
+    auroc, aurc, ece = map(_estimate, ranked.measures(weight), columns)
+    n_right = int(rows.agreed.sum())
     low, high = np.quantile(c, [0.05, 0.95]).tolist()
     judged = ScoreJudgement(
         ScoreVerdict.ROUTES,
@@ -196,8 +208,17 @@ def judge_scores(
         auroc if 0 < n_right < len(c) else None,
         aurc,
         ece,
-        score_calibration(c, v).alignment_error,
-        draw_reliability(c, v, random_state=random_state).p_value if n_draws else 1.0,
+        _alignment_error(c, ranked.right, weight),
+        draw_reliability(
+            values,
+            flags,
+            alpha=alpha,
+            beta=beta,
+            sample_weight=sample_weight,
+            random_state=random_state,
+        ).p_value
+        if n_draws
+        else 1.0,
     )
     return replace(judged, verdict=_verdict(judged))
 
@@ -218,7 +239,7 @@ class _Ranked:
     """Answers by falling confidence; equal confidences are one block, in no order."""
 
     confidence: Floats
-    right: Floats
+    right: Floats  # in expectation, if answers are noisy
     starts: NDArray[np.int64]
 
     def measures(self, weight: NDArray[Any]) -> tuple[float, float, float]:
@@ -237,12 +258,21 @@ class _Ranked:
 
 
 def _aurc(counts: Floats, wrong: Floats) -> float:
-    """Return the mean share of errors; within a block, errors come in expectation."""
-    before, errors = np.cumsum(counts) - counts, np.cumsum(wrong) - wrong
-    block = np.repeat(np.arange(len(counts)), counts.astype(np.int64))
-    place = np.arange(1, len(block) + 1)
-    expected = errors[block] + (place - before[block]) * (wrong / counts)[block]
-    return float(np.mean(expected / place))
+    """Return the mean share of errors; within a block, errors come in expectation.
+
+    The mean over a block's places p of (errors before + rate (p - counts before)) / p.
+    """
+    before, errors, rate = np.cumsum(counts) - counts, np.cumsum(wrong) - wrong, wrong / counts
+    harmonic = digamma(before + counts + 1.0) - digamma(before + 1.0)
+    return float(np.sum(rate * counts + (errors - rate * before) * harmonic) / counts.sum())
+
+
+def _alignment_error(confidence: Floats, right: Floats, weight: Floats) -> float:
+    """Return that of `score_calibration`, weighted."""
+    bucket = np.minimum((confidence * N_BUCKETS).astype(np.int64), N_BUCKETS - 1)
+    gap = np.bincount(bucket, weight * (right - confidence), N_BUCKETS)
+    mass = np.bincount(bucket, weight, N_BUCKETS)
+    return float(np.sum(gap[mass > 0] ** 2 / mass[mass > 0]) / weight.sum())
 
 
 def _ece(level: Floats, counts: Floats, right: Floats) -> float:

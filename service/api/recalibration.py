@@ -54,7 +54,13 @@ _EXAMPLE: Example = {
             "excluded": {"drawn to certify: what proves the threshold teaches nothing": 96},
         },
         "before": {"brier": {"value": 0.171, "low": 0.158, "high": 0.184}},
-        "after": {"brier": {"value": 0.149, "low": 0.138, "high": 0.160}},
+        "after": {
+            "brier": {"value": 0.149, "low": 0.138, "high": 0.160},
+            "judgement": {
+                "verdict": "routes",
+                "sentence": "Routes: it ranks (AUROC 0.812, 0.781 to 0.843), and its numbers fit.",
+            },
+        },
         "automation": {
             "target": 0.95,
             "before": {"threshold": 0.97, "coverage": 0.21, "accuracy": 0.951},
@@ -124,7 +130,8 @@ class CalibrationBody(AnswerBody):
     report: dict[str, JsonValue] = Field(
         description=(
             "`rows` used, and excluded by reason; `before` and `after` on rows that the "
-            "calibrator did not see: Brier score, alignment error, sharpness, reliability curve; "
+            "calibrator did not see: Brier score, alignment error, sharpness, reliability curve, "
+            "`judgement`; "
             "`automation` at the target; the paired `comparison`; `routes` that would change; "
             "what would happen to `sending`; `warnings`, each a sentence."
         )

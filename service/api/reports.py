@@ -214,6 +214,7 @@ class CurveBody(AnswerBody):
     low: list[Probability]
     high: list[Probability]
     level: Probability = Field(description="Share of honest curves inside the band at each point.")
+    judgement: str = Field(description="What the confidences are worth, in a sentence.")
     p_value: Probability = Field(description="Of the hypothesis that the confidences are true.")
     checked: int = Field(ge=0, description="Documents that it is drawn from, the newest.")
 
@@ -243,6 +244,7 @@ class ReliabilityBody(AnswerBody):
                 "level": 0.9,
                 "p_value": 0.4,
                 "checked": 120,
+                "judgement": "Routes: it ranks (AUROC 0.812, 0.741 to 0.883), and its numbers fit.",
             },
         },
     )

@@ -180,6 +180,9 @@ def test_reviews_teach_how_sure_to_be(loop: Loop) -> None:
     assert after["brier"]["value"] < before["brier"]["value"]
     assert after["alignment_error"]["value"] < before["alignment_error"]["value"] / 3
     assert made.report["comparison"]["p_value"] < 0.01
+    judged = [half["judgement"]["sentence"] for half in (before, after)]
+    assert ["numbers are off" in sentence for sentence in judged] == [True, False]
+    assert all("(AUROC 0." in sentence for sentence in judged)
     assert loop.rows(made)["used"] == 400
     assert made.replaces == "sha256:calibrator"
     assert made.version != made.replaces

@@ -252,7 +252,8 @@ def _calibrator(call: Call) -> ui.View:
                         list(measures(calibration.report)),
                         "There were too few documents to compare.",
                         kind="effect",
-                    )
+                    ),
+                    *judgements(calibration.report),
                 ],
             ),
             ui.Diagram(reliability(calibration.report), f"{CALIBRATORS}/{calibration.id}".__add__),
@@ -388,6 +389,14 @@ def measures(report: Mapping[str, object]) -> Iterator[Measure]:
         yield Measure(
             "Sent automatically", meaning, _automation(pair[0]), _automation(pair[1]), None
         )
+
+
+def judgements(report: Mapping[str, object]) -> Iterator[Markup]:
+    """Yield what the confidences were worth before, and are worth after, in a sentence each."""
+    for when in ("before", "after"):
+        sentence = part(report, when, "judgement").get("sentence")
+        if sentence is not None:
+            yield ui.text(f"{when.capitalize()}: {sentence}")
 
 
 def route_changes(report: Mapping[str, object]) -> list[str]:

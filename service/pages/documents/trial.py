@@ -7,23 +7,28 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Response
 
 from setwise.service.api.http.dependencies import ServicesOf
+from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import BlindReviewHeld, InvalidRequest, ModelUnavailable
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import Reads, Sends
 from setwise.service.pages.documents.predictions import candidates, content, evidence, why
 from setwise.service.pages.rendering import page
 from setwise.service.pages.routes import PageRoute
+from setwise.service.services.all import Services
+from setwise.service.services.analysis.reliability import LEAST_CHECKED
 from setwise.service.sign_in.sessions import Visit
 
 HERE = "/try"
+JUDGED = 5_000
+"""Most recent documents that say what an external model's confidences are worth."""
 
 router = APIRouter(route_class=PageRoute)
 
 
 @router.get(HERE)
-def show(visit: Reads) -> Response:
+def show(services: ServicesOf, visit: Reads) -> Response:
     """Ask for a text to try."""
-    return _trial(visit, "")
+    return _trial(visit, "", parts=_judgement(services, visit.caller))
 
 
 @router.post(HERE)
@@ -33,15 +38,35 @@ def act(services: ServicesOf, visit: Sends, text: Annotated[str, Form()] = "") -
         prediction = services.documents.try_out(visit.caller, text)
     except (InvalidRequest, BlindReviewHeld, ModelUnavailable) as refusal:
         faults = [fault.detail for fault in getattr(refusal, "faults", ())]
-        return _trial(visit, text, " ".join([str(refusal), *faults]))
+        parts = _judgement(services, visit.caller)
+        return _trial(visit, text, " ".join([str(refusal), *faults]), parts)
     weights = services.documents.explain(visit.caller, prediction)
     parts = [
         ui.Card("What would happen", [ui.text(why(prediction))]),
+        *_judgement(services, visit.caller),
         ui.Card("Text", [content(prediction.document, weights)]),
         *evidence(prediction, weights),
         ui.Card("Label sets", candidates(prediction)),
     ]
     return _trial(visit, text, parts=parts)
+
+
+def _judgement(services: Services, caller: Caller) -> Sequence[ui.Piece]:
+    """Return what another model's confidences are worth; empty for a model of texts."""
+    if not caller.may(Permission.REPORT):
+        return ()
+    try:
+        if not services.documents.predictors.active().external:
+            return ()
+    except ModelUnavailable:
+        return ()
+    curve = services.reports.reliability(caller, JUDGED).curve
+    sentence = (
+        f"Too few documents have been checked to tell: it takes {LEAST_CHECKED}."
+        if curve is None
+        else f"{curve.judgement} From {curve.checked:,} of the last {JUDGED:,} documents."
+    )
+    return (ui.Card("What the confidences of the external model are worth", [ui.text(sentence)]),)
 
 
 def _trial(visit: Visit, text: str, refusal: str = "", parts: Sequence[ui.Piece] = ()) -> Response:

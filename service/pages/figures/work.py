@@ -319,6 +319,7 @@ def reliability(seen: Cockpit) -> Figure:
         else f"It leaves the band by more than chance explains {p}: where it runs below the "
         f"diagonal, sets are right less often than their confidence says. {_retrained(seen)}"
     )
+    says = " ".join(filter(None, (curve.judgement, says)))
     rows: list[list[Value]] = [
         [*row] for row in zip(curve.confidence, curve.accuracy, curve.low, curve.high, strict=True)
     ]

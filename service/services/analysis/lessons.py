@@ -17,6 +17,7 @@ from setwise.models.calibration.recalibration import (
 )
 from setwise.models.calibration.sampling import effective_rows, inclusion_weights
 from setwise.models.evaluation.automation import automation_at
+from setwise.models.evaluation.judging import judge_scores
 from setwise.models.evaluation.paired import PairedComparison, compare_confidences
 from setwise.models.evaluation.reports import report_calibration
 from setwise.models.sets.candidates import RaggedSets
@@ -308,7 +309,14 @@ def _calibration_json(confidence: Floats, answers: ReviewOutcomes) -> Mapping[st
         beta=answers.beta,
         sample_weight=answers.weight,
     )
-    return calibration.to_json()
+    judged = judge_scores(
+        confidence,
+        answers.agreed,
+        alpha=answers.alpha,
+        beta=answers.beta,
+        sample_weight=answers.weight,
+    )
+    return {**calibration.to_json(), "judgement": judged.to_dict()}
 
 
 def _automation_json(

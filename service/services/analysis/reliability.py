@@ -46,6 +46,8 @@ class Curve:
     """P-value of the hypothesis that the confidences are true, in (0, 1]."""
     checked: int
     """Number of documents in the curve."""
+    judgement: str = ""
+    """What the confidences are worth, in a sentence; see `judge_scores`."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +74,13 @@ def draw_curve(checks: Sequence[CheckedSet | Evidence], known: Standing) -> Curv
     rows = [(check, weight) for check, weight in weighed if weight > 0.0][-MOST_CHECKED:]
     if len(rows) < LEAST_CHECKED:
         return None
-    from setwise.models.evaluation.reliability import draw_reliability  # noqa: PLC0415 -- loads slowly
+    from setwise.models.evaluation.judging import judge_scores  # noqa: PLC0415 -- loads slowly
+    from setwise.models.evaluation.reliability import draw_reliability  # noqa: PLC0415 -- as above
 
-    drawn = draw_reliability(
-        [check.confidence for check, _ in rows],
-        [verdict(check) is True for check, _ in rows],
-        sample_weight=[weight for _, weight in rows],
-        level=LEVEL,
-    )
+    confidence = [check.confidence for check, _ in rows]
+    right = [verdict(check) is True for check, _ in rows]
+    weights = [weight for _, weight in rows]
+    drawn = draw_reliability(confidence, right, sample_weight=weights, level=LEVEL)
     return Curve(
         drawn.confidence,
         drawn.accuracy,
@@ -88,6 +89,7 @@ def draw_curve(checks: Sequence[CheckedSet | Evidence], known: Standing) -> Curv
         drawn.level,
         drawn.p_value,
         len(rows),
+        str(judge_scores(confidence, right, sample_weight=weights)),
     )
 
 

@@ -48,6 +48,30 @@ def test_the_order_of_answers_plays_no_part():
         assert getattr(one, name).value == pytest.approx(getattr(other, name).value)
 
 
+def test_a_weight_counts_an_answer_several_times():
+    confidence, right = world(levels=20)
+    weight = np.random.default_rng(4).integers(1, 4, len(right))
+    weighted = judge_scores(confidence, right, sample_weight=weight)
+    repeated = judge_scores(np.repeat(confidence, weight), np.repeat(right, weight))
+    for name in ("auroc", "ece"):
+        assert getattr(weighted, name).value == pytest.approx(getattr(repeated, name).value)
+    assert weighted.alignment_error == pytest.approx(repeated.alignment_error)
+    assert weighted.aurc.value == pytest.approx(repeated.aurc.value, abs=0.005)
+    assert weighted.auroc.high - weighted.auroc.low > repeated.auroc.high - repeated.auroc.low
+
+
+def test_errors_of_the_people_who_say_what_is_right_are_corrected_for():
+    confidence, right = world(4_000)
+    lies = np.random.default_rng(5).random(len(right)) < np.where(right, 0.2, 0.1)
+    exact = judge_scores(confidence, right)
+    noisy = judge_scores(confidence, right ^ lies, alpha=0.2, beta=0.1)
+    naive = judge_scores(confidence, right ^ lies)
+    assert naive.auroc.value < exact.auroc.value - 0.03
+    assert noisy.auroc.low <= exact.auroc.value <= noisy.auroc.high
+    assert noisy.aurc.value == pytest.approx(exact.aurc.value, abs=0.01)
+    assert (noisy.verdict, naive.verdict) == (ScoreVerdict.ROUTES, ScoreVerdict.MISCALIBRATED)
+
+
 CONFIDENCE, RIGHT = world(2_000)
 CHANCE = np.random.default_rng(3).random(2_000)
 

@@ -7,6 +7,7 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser
 from tests.edge import Service
+from tests.fakes import FakePredictor
 
 
 def tried(browser: Browser, text: str) -> httpx.Response:
@@ -32,6 +33,22 @@ def test_a_text_that_cannot_be_tried_is_refused_and_stays(
     assert refused.status_code == 422
     assert "&lt;fever&gt;</textarea>" in refused.text
     assert "No model is active" in refused.text
+
+
+def test_an_external_model_is_shown_with_what_its_confidences_are_worth(
+    service: Service, browser: Browser
+) -> None:
+    assert "external model" not in browser.get("/try").text
+    service.predictors.predictor = FakePredictor(external=True)
+    assert "Too few documents have been checked to tell: it takes 50." in browser.get("/try").text
+    for number in range(60):
+        right = number % 6 > 0
+        made = service.predict("0.9" if right else "0.3").json()
+        outcome = {"labels": made["labels"] if right else ["d"], "source": "billing"}
+        service.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=outcome)
+    shown = browser.get("/try").text
+    assert "Ranks well (AUROC 1.000, 1.000 to 1.000), but its numbers are off" in shown
+    assert "From 60 of the last 5,000 documents." in shown
 
 
 def test_who_tries_a_text_is_given_no_audit_that_is_open(service: Service) -> None:

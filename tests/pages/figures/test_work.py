@@ -1,5 +1,6 @@
 """What the figures of the cockpit say."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,3 +19,5 @@ def test_a_p_value_stands_in_the_sentence_of_its_test(p_value: float, calibrator
     (own,) = (part for part in says.split(". ") if part.startswith("It "))
     assert f"(p = {p_value})" in own
     assert not says.endswith(f"(p = {p_value})")
+    seen.reliability = replace(curve, judgement="Routes: it ranks.")
+    assert work.reliability(seen).says == f"Routes: it ranks. {says}"
