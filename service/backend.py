@@ -264,14 +264,14 @@ def assemble(
             workers=_workers(settings),
         ),
         policy=Policies(*office),
-        segments=Segments(*office),
+        segments=Segments(*office, certifications),
         certification=certifications,
         breaker=breaker,
         annotators=Annotators(*office, settings.personal_figures),
         recalibration=Recalibration(
             *office, lease_clock, loader, calibrator_loader, calibrators, certifications
         ),
-        reports=Reports(begin, clock, lease_clock),
+        reports=Reports(begin, clock, lease_clock, certifications),
         models=models,
         retraining=Retraining(*office, lease_clock, models, certifications, settings.training_data),
         keys=Keys(*office, KeyDigest(pepper), new_secret),

@@ -111,9 +111,10 @@ def recalibration(
     return Recalibration(begin, now, ids, lease_clock=now, **options)
 
 
-def reports(begin: Any, now: Any = utc_now) -> Reports:
+def reports(begin: Any, now: Any = utc_now, **options: Any) -> Reports:
     """Return the service of reports."""
-    return Reports(begin, now, lease_clock=now)
+    options.setdefault("certifications", certifications(begin, now))
+    return Reports(begin, now, lease_clock=now, **options)
 
 
 def predict_one(

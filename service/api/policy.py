@@ -64,7 +64,7 @@ class SegmentState(AnswerBody):
     @classmethod
     def of(cls, state: segments.SegmentReport) -> Self:
         """Return the body for a segment."""
-        gate, newest = state.gate, state.newest
+        gate, newest = state.gate, state.progress.newest
         return cls(
             value=state.value,
             threshold=gate.least_confidence,
@@ -73,8 +73,8 @@ class SegmentState(AnswerBody):
             documents=state.forecast.documents,
             sent=state.forecast.sent,
             accuracy=ShareBody.of(state.forecast.accuracy),
-            audits=state.audits,
-            next_attempt_in=state.missing,
+            audits=state.progress.audits,
+            next_attempt_in=state.progress.missing,
             further_audits=None if newest is None else newest.further_audits,
         )
 

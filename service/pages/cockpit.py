@@ -286,15 +286,14 @@ def _certificate(seen: Glance) -> str:
 
 
 def _next_attempt(seen: Glance) -> str:
-    state = seen.certificate
-    parts = []
-    if state.next_attempt_in:
-        parts.append(f"next attempt in {plural(state.next_attempt_in, 'audit')}")
-    elif state.next_attempt_in == 0:
+    progress, parts = seen.certificate.progress, []
+    if progress.missing:
+        parts.append(f"next attempt in {plural(progress.missing, 'audit')}")
+    elif progress.missing == 0:
         parts.append("the next attempt is due")
     # What is certified holds, whatever later attempts find.
-    needed = None if state.certified else state.audits_needed
-    if needed is not None and needed > state.audits:
-        missing = needed - state.audits
+    needed = None if seen.certificate.certified else progress.needed
+    if needed is not None and needed > progress.audits:
+        missing = needed - progress.audits
         parts.append(f"about {plural(missing, 'audit')} more would probably prove a threshold")
     return "; ".join(parts)

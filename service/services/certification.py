@@ -33,6 +33,7 @@ from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.proofs import (
     SCHEDULE,
     ProofAttempt,
+    ProofProgress,
     ProofQuestion,
     Schedule,
     answer,
@@ -117,8 +118,12 @@ class Certifications(Requesting):
             scorer = transaction.certifications.serving()
             if scorer is None:
                 return []
-            keys = _keys(transaction.policies.current())
-            return [self._outlook(transaction, scorer, key, rate) for key in keys]
+            drawn = _drawn(transaction, scorer)
+            questions = (
+                self._question(transaction, scorer, key, drawn)
+                for key in _keys(transaction.policies.current())
+            )
+            return [self._outlook(transaction, question, rate) for question in questions]
 
     def next_attempts(self, caller: Caller) -> list[NextAttempt]:
         """Return what an attempt now would test and spend, for each segment.
@@ -159,21 +164,36 @@ class Certifications(Requesting):
             proofs = [transaction.certifications.get(each) for each in ids]
         return [proof for proof in proofs if proof is not None]
 
-    def _outlook(
-        self, transaction: Transaction, scorer: Scorer, key: str | None, rate: float | None
-    ) -> CertificationOutlook:
-        question = self._question(transaction, scorer, key)
-        gate, drawn = question.gate, question.gathered.drawn
-        before = last_attempt(transaction, gate, scorer)
+    def progress(
+        self, transaction: Transaction, scorer: Scorer, keys: Sequence[str | None]
+    ) -> list[ProofProgress]:
+        """Return how far each segment of what serves is on the way to its next attempt."""
+        drawn = _drawn(transaction, scorer)
+        return [
+            self._progress(transaction, self._question(transaction, scorer, key, drawn))
+            for key in keys
+        ]
+
+    def _progress(self, transaction: Transaction, question: ProofQuestion) -> ProofProgress:
+        gate, audits = question.gate, question.gathered.drawn
+        newest = last_attempt(transaction, gate, question.scorer)
         missing = self.schedule.missing(
-            gate, before, drawn, risk=question.risk, again=question.unseen
+            gate, newest, audits, risk=question.risk, again=question.unseen
         )
+        certified = gate.threshold_mode is ThresholdMode.CERTIFIED
+        return ProofProgress(audits, missing if certified else None, newest)
+
+    def _outlook(
+        self, transaction: Transaction, question: ProofQuestion, rate: float | None
+    ) -> CertificationOutlook:
+        gate, scorer = question.gate, question.scorer
+        progress = self._progress(transaction, question)
+        before, missing = progress.newest, progress.missing
         if before is None:
             needed, reason = self._expected(transaction, question)
         else:
-            lacking, reason = before.further_audits, before.reason
-            needed = None if lacking is None else before.n_drawn + lacking
-        further = None if needed is None else max(needed - drawn, 0)
+            needed, reason = progress.needed, before.reason
+        further = None if needed is None else max(needed - progress.audits, 0)
         now = self.now()
         documents, first = transaction.certifications.arrivals(
             now - _LATELY, gate.confidence_floor or 0.0, gate.segment
@@ -190,7 +210,7 @@ class Certifications(Requesting):
             certified=certified,
             reason=None if certified else reason,
             further_audits=further,
-            next_attempt_in=missing if gate.threshold_mode is ThresholdMode.CERTIFIED else None,
+            next_attempt_in=missing,
             documents_a_week=a_week,
             paces=()
             if awaited is None
@@ -486,14 +506,17 @@ class Certifications(Requesting):
         )
         return missing == 0
 
-    def _question(self, transaction: Transaction, scorer: Scorer, key: str | None) -> ProofQuestion:
-        """Return what to prove for a segment."""
+    def _question(
+        self,
+        transaction: Transaction,
+        scorer: Scorer,
+        key: str | None,
+        drawn: Sequence[AuditedPrediction] | None = None,
+    ) -> ProofQuestion:
+        """Return what to prove for a segment; ``drawn`` are the scorer's audits if at hand."""
         policy, store = transaction.policies.current(), transaction.certifications
         gate = policy.gate(key)
-        drawn = sorted(
-            [*store.audited(scorer), *store.held_back(scorer)], key=lambda audit: audit.id
-        )
-        every = _of_gate(policy, gate, drawn)
+        every = _of_gate(policy, gate, _drawn(transaction, scorer) if drawn is None else drawn)
         alarm = _alarm(transaction, policy, gate)
         audits = self._reread(
             transaction, [audit for audit in every if alarm is None or audit.id > alarm]
@@ -604,6 +627,11 @@ def _keys(policy: RoutingPolicy, segment: str | None = None) -> list[str | None]
     """Return the keys of the segments to try: of the one with this value, or of all."""
     gates = policy.gates if segment is None else [policy.gate_named(segment)]
     return [gate.key for gate in gates]
+
+
+def _drawn(transaction: Transaction, scorer: Scorer) -> list[AuditedPrediction]:
+    store = transaction.certifications
+    return sorted([*store.audited(scorer), *store.held_back(scorer)], key=lambda audit: audit.id)
 
 
 def _of_gate(

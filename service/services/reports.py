@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.certification import Certification
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
@@ -37,14 +36,14 @@ from setwise.service.services.analysis.over_time import (
     over_time,
     queue,
 )
-from setwise.service.services.analysis.proofs import SCHEDULE
+from setwise.service.services.analysis.proofs import ProofProgress
 from setwise.service.services.analysis.reliability import (
     MOST_CHECKED,
     Reliability,
     draw_curve,
     measure,
 )
-from setwise.service.services.certification import last_attempt
+from setwise.service.services.certification import Certifications
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction, Transactions
 
@@ -80,6 +79,8 @@ class Reports:
     now: Clock
     lease_clock: Clock
     """The clock that all servers share; it measures the age of waiting work."""
+    certifications: Certifications
+    """They know how many audits count, and when the next attempt comes."""
 
     def summary(self, caller: Caller) -> Counts:
         """Return counts of predictions and review tasks at one instant."""
@@ -241,7 +242,7 @@ class Reports:
             # Outcomes only, without reviews.
             reported=share([cell._replace(reviewer_agreed=None) for cell in sent], policy.risk),
             seconds=mean_seconds(within),
-            certificate=_certificate(transaction, policy),
+            certificate=self._certificate(transaction, policy),
             queue=queue(
                 reviews,
                 today=today,
@@ -251,44 +252,33 @@ class Reports:
             ),
         )
 
+    def _certificate(self, transaction: Transaction, policy: RoutingPolicy) -> CertificateState:
+        serving = transaction.certifications.serving()
+        if serving is None:
+            return CertificateState()
+        keys = [gate.key for gate in policy.gates]
+        progress = self.certifications.progress(transaction, serving, keys)
+        if policy.segmentation is not None:
+            # The page of the policy has the state of each segment.
+            audits = sum(each.audits for each in progress)
+            return CertificateState(progress=ProofProgress(audits))
+        proof = policy.certificate_id and transaction.certifications.get(policy.certificate_id)
+        certified = (
+            policy.threshold_mode is ThresholdMode.CERTIFIED
+            and policy.threshold is not None
+            and serving == policy.certified_for
+        )
+        return CertificateState(
+            certified=certified,
+            threshold=policy.least_confidence,
+            since=proof.created_at if certified and proof else None,
+            newest=transaction.certifications.newest(serving, policy.key),
+            progress=progress[0],
+        )
+
 
 def _check_documents(documents: int) -> None:
     """Raise `InvalidRequest` if a report cannot cover that many documents."""
     if not 1 <= documents <= MOST_DOCUMENTS:
         fault = FieldFault("/query/documents", f"must lie between 1 and {MOST_DOCUMENTS}")
         raise InvalidRequest("The report cannot cover that many documents.", [fault])
-
-
-def _certificate(transaction: Transaction, policy: RoutingPolicy) -> CertificateState:
-    serving, reports = transaction.certifications.serving(), transaction.reports
-    newest = transaction.certifications.newest(serving, policy.key) if serving else None
-    audits = reports.within(policy.segment).certification_audits(serving) if serving else 0
-    if policy.segmentation is not None:
-        # The page of the policy has the state of each segment.
-        return CertificateState(audits)
-    proof = policy.certificate_id and transaction.certifications.get(policy.certificate_id)
-    certified = (
-        policy.threshold_mode is ThresholdMode.CERTIFIED
-        and policy.threshold is not None
-        and serving == policy.certified_for
-    )
-    return CertificateState(
-        certified=certified,
-        threshold=policy.least_confidence,
-        since=proof.created_at if certified and proof else None,
-        newest=newest,
-        audits=audits,
-        # With a fixed threshold, nothing is certified automatically.
-        next_attempt_in=None
-        if policy.threshold_mode is ThresholdMode.FIXED
-        else SCHEDULE.missing(
-            policy, last_attempt(transaction, policy, serving) if serving else None, audits
-        ),
-        audits_needed=_needed(newest),
-    )
-
-
-def _needed(newest: Certification | None) -> int | None:
-    if newest is None or newest.further_audits is None:
-        return None
-    return newest.n_drawn + newest.further_audits

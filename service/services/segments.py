@@ -4,13 +4,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.certification import MOST_PROVING, Certification
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.services.analysis.forecast import Forecast, of_segment, under
-from setwise.service.services.analysis.proofs import SCHEDULE, Schedule
+from setwise.service.services.analysis.proofs import ProofProgress
 from setwise.service.services.analysis.what_if import RECENT
 from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.certification import last_attempt
+from setwise.service.services.certification import Certifications
 
 MOST_UNLISTED = 20
 """Most values without a place in the policy that are named, the most frequent ones."""
@@ -25,19 +24,16 @@ class SegmentReport:
     """What is in force for its documents."""
     forecast: Forecast
     """Of what is in force, on its recent documents."""
-    audits: int
-    """Audits drawn to prove a threshold."""
-    missing: int | None
-    """Further ones until its next attempt; None if none will follow."""
-    newest: Certification | None
-    """Its last attempt."""
+    progress: ProofProgress
+    """On the way to its next attempt."""
 
 
 @dataclass(frozen=True)
 class Segments(Recorded):
     """The state of each segment of the policy."""
 
-    schedule: Schedule = SCHEDULE
+    certifications: Certifications
+    """They know how many audits count, and when the next attempt comes."""
 
     def states(self, caller: Caller) -> tuple[list[SegmentReport], dict[str, int]]:
         """Return each segment's state, that of what is not listed last.
@@ -52,27 +48,16 @@ class Segments(Recorded):
                 return [], {}
             recent = transaction.history.evidence(RECENT, with_labels=True)
             scorer = transaction.certifications.serving()
-            audits = Counter(
-                policy.value_of(audit.segment, audit.metadata)
-                for audit in (transaction.certifications.audited(scorer) if scorer else [])
-                if audit.draw < MOST_PROVING
+            gates = [policy.gate_named(value) for value in policy.values]
+            progress = (
+                [ProofProgress(0)] * len(gates)
+                if scorer is None
+                else self.certifications.progress(transaction, scorer, [gate.key for gate in gates])
             )
-            states = []
-            for value in policy.values:
-                gate, n = policy.gate_named(value), audits[value]
-                newest = scorer and last_attempt(transaction, gate, scorer)
-                states.append(
-                    SegmentReport(
-                        value=value,
-                        gate=gate,
-                        forecast=under(of_segment(recent, policy, value), policy),
-                        audits=n,
-                        missing=self.schedule.missing(gate, newest, n)
-                        if policy.threshold_mode is ThresholdMode.CERTIFIED
-                        else None,
-                        newest=newest,
-                    )
-                )
+            states = [
+                SegmentReport(value, gate, under(of_segment(recent, policy, value), policy), way)
+                for value, gate, way in zip(policy.values, gates, progress, strict=True)
+            ]
         unlisted = Counter(
             segment.value
             for document in recent

@@ -219,7 +219,7 @@ class CertificationStore(Store):
 
     def audited(self, scorer: Scorer) -> list[AuditedPrediction]:
         """Return the certification audits that a scorer answered or scored, oldest first."""
-        return self._audited(scorer, audits_of(scorer), held_back=False)
+        return self._audited(scorer, _audits_of(scorer), held_back=False)
 
     def held_back(self, scorer: Scorer) -> list[AuditedPrediction]:
         """Return what a scorer scored and another one held back from audits, oldest first."""
@@ -333,7 +333,7 @@ class CertificationStore(Store):
         return int(row[0]), row[1]
 
 
-def audits_of(scorer: Scorer) -> ColumnElement[bool]:
+def _audits_of(scorer: Scorer) -> ColumnElement[bool]:
     """Return the condition that a prediction's audit is evidence about a scorer."""
     scored = select(other_scores.c.prediction_id).where(by_scorer(other_scores, scorer))
     answered = or_(by_scorer(predictions, scorer), predictions.c.id.in_(scored))

@@ -10,6 +10,7 @@ from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Document, Submission
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan
+from tests import building
 from tests.loop import RIGHT, WRONG, Loop
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 from tests.sqlite import Database
@@ -139,6 +140,24 @@ def test_a_fixed_threshold_has_no_next_attempt(loop: Loop) -> None:
     loop.predict("0.9")
     (outlook,) = loop.certifications.outlooks(ADMIN)
     assert outlook.next_attempt_in is None
+
+
+def test_the_cockpit_names_the_same_next_attempt_after_a_change_of_rules(
+    loop: Loop,
+) -> None:
+    audits = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
+    loop.plan(audits)
+    loop.predict(*["0.95"] * 8)
+    loop.read()
+    reports = building.reports(loop.begin, loop.now, certifications=loop.certifications)
+    before = reports.glance(LEAD).certificate.progress
+    loop.plan(audits, rules=[{"kind": "at_most", "n": 7}])
+    loop.predict(*["0.95"] * 3)
+    loop.read()
+    (outlook,) = loop.certifications.outlooks(ADMIN)
+    progress = reports.glance(LEAD).certificate.progress
+    assert outlook.next_attempt_in == progress.missing
+    assert before.audits > progress.audits > 0
 
 
 def test_before_the_first_prediction_there_is_no_outlook(loop: Loop) -> None:

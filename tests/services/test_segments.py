@@ -393,15 +393,16 @@ def test_each_segment_shows_what_it_sends_and_how_many_audits_it_lacks(quick: Si
     quick.check()
     quick.certify_if_due()
     quick.send("east", "east")
-    states, unlisted = Segments(quick.begin, quick.now, quick.new_id).states(LEAD)
+    usual = building.certifications(quick.begin, quick.now)
+    states, unlisted = Segments(quick.begin, quick.now, quick.new_id, usual).states(LEAD)
     assert unlisted == {"east": 2}
     assert [state.value for state in states] == ["north", "south", "west", "other"]
     north, south, _, other = states
-    assert (north.gate.threshold, north.missing) == (0.9, None)
+    assert (north.gate.threshold, north.progress.missing) == (0.9, None)
     assert north.forecast.sent == north.forecast.documents == 30
     assert (south.gate.threshold, south.forecast.sent) == (None, 0)
-    assert south.missing is not None
-    assert south.missing > 100 > south.audits
+    assert south.progress.missing is not None
+    assert south.progress.missing > 100 > south.progress.audits
     assert other.forecast.documents == 2
 
 
@@ -459,7 +460,7 @@ def test_the_cockpit_speaks_of_one_segment(quick: Sites) -> None:
         lambda seen: seen.queue.waiting,
         lambda seen: sum(row.completed for row in seen.rows),
         lambda seen: sum(row.arrived for row in seen.rows),
-        lambda seen: seen.certificate.audits,
+        lambda seen: seen.certificate.progress.audits,
     ):
         assert sum(map(total, (north, south, other))) == total(every)
     assert every.segments == ("north", "south", "other")

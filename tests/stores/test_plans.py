@@ -65,7 +65,6 @@ REPORTS: dict[str, Callable[[Transaction], object]] = {
     "checked of a segment": lambda it: it.reports.within(NORTH).checked(START, 50),
     "review days": lambda it: it.reports.review_days(START),
     "checked": lambda it: it.reports.checked(START, 50),
-    "audits": lambda it: it.reports.certification_audits(Scorer("m", "c")),
     "overdue": lambda it: it.backlog.overdue(START),
 }
 
@@ -98,7 +97,6 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
         lambda it: it.documents.count(DocumentFilter(state=DocumentState.CONTRADICTED), most=50),
         "ix_checks_contradicted",
     ),
-    "audits counted": (lambda it: it.reports.certification_audits(SCORER), "ix_predictions_audits"),
 }
 """Queries of the cockpit and of each finished audit, each with the index that they start from."""
 
@@ -264,7 +262,6 @@ def test_what_a_new_model_made_is_not_looked_for_among_older_predictions(
 def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None:
     covered = {
         "audits that the breaker watches": "predictions USING COVERING INDEX ix_predictions_audits",
-        "audits counted": "predictions USING COVERING INDEX ix_predictions_audits",
         "decisions counted": "predictions USING COVERING INDEX ix_predictions_",
         "what was sent since an audit": "predictions USING INDEX ix_predictions_reports",
         "second readings": "checks USING INDEX ix_checks_repeated",

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reports import STEPS, BacklogLine, Cell, ReviewDay, verdict
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
@@ -94,7 +93,6 @@ def test_an_empty_database_has_nothing_to_report(begin: Transactions) -> None:
         assert reports.tally(LONG_AGO) == ([], [])
         assert reports.review_days(LONG_AGO) == []
         assert reports.checked(LONG_AGO, 10) == []
-        assert reports.certification_audits(Scorer("m", "c")) == 0
         backlog = transaction.backlog.read()
     lines = [*backlog.reviews.values(), *backlog.deliveries.values(), *backlog.jobs.values()]
     assert set(lines) == {NOTHING}
@@ -262,22 +260,6 @@ def test_every_task_is_counted_on_the_day_it_comes(begin: Transactions) -> None:
         assert arrived == {DAY: 4, DAY + timedelta(days=1): 1}
         arrived = {one.day: one.arrived for one in transaction.reports.review_days(later)}
         assert arrived == {DAY + timedelta(days=1): 1}
-
-
-def test_audits_that_certify_are_counted_once_they_are_read(begin: Transactions) -> None:
-    drawn = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
-    made = stored(
-        begin,
-        *(prediction()._replace(selection=drawn) for _ in range(3)),
-        prediction()._replace(selection=Selection(AuditRole.TRAINING, 0.05, 0.06)),
-    )
-    for one in (made[0], made[1], made[3]):
-        say(begin, one, True, ReviewKind.AUDIT, settles=True)
-    scored = made[0].prediction.scored
-    scorer = Scorer(scored.model_version, scored.calibrator_version)
-    with begin(read_only=True) as transaction:
-        assert transaction.reports.certification_audits(scorer) == 2
-        assert transaction.reports.certification_audits(scorer._replace(model_version="x")) == 0
 
 
 NOTHING = BacklogLine(0, None)

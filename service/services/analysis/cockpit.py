@@ -1,8 +1,9 @@
 """What the cockpit shows: the numbers of a period."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import partial
 
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.policy import RoutingPolicy
@@ -10,6 +11,7 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import STEPS, Cell, Share, Standing
 from setwise.service.services.analysis.mistakes import Mistakes
 from setwise.service.services.analysis.over_time import Granularity, PeriodCounts, Queue
+from setwise.service.services.analysis.proofs import ProofProgress
 from setwise.service.services.analysis.reliability import Curve
 
 
@@ -17,8 +19,6 @@ from setwise.service.services.analysis.reliability import Curve
 class CertificateState:
     """The certificate in force, and progress towards the next one."""
 
-    audits: int
-    """Completed audits of the serving model."""
     certified: bool = False
     """Whether a certificate for that model proves the threshold in force."""
     threshold: float | None = None
@@ -27,14 +27,7 @@ class CertificateState:
     """When the certificate was created."""
     newest: Certification | None = None
     """The newest attempt for that model."""
-    next_attempt_in: int | None = None
-    """Audits until the next attempt; None if none is due, because the newest certificate covers the
-    policy or the threshold is fixed.
-    """
-    audits_needed: int | None = None
-    """Estimate, from the newest attempt, of how many audits prove a threshold; None if unknown, or
-    if no number would.
-    """
+    progress: ProofProgress = field(default_factory=partial(ProofProgress, 0))
 
 
 @dataclass(frozen=True)

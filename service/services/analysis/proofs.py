@@ -65,6 +65,28 @@ class Schedule:
 
 SCHEDULE = Schedule()
 
+
+@dataclass(frozen=True)
+class ProofProgress:
+    """How far audits are on the way to the next attempt to certify."""
+
+    audits: int
+    """Those that count for it, drawn under rules like those in force, since the last alarm."""
+    missing: int | None = None
+    """Further ones until it comes by itself; None if none will follow, because what is asked for
+    is proved or the threshold is fixed.
+    """
+    newest: Certification | None = None
+    """The last attempt that speaks of what is sent now."""
+
+    @property
+    def needed(self) -> int | None:
+        """How many audits prove a threshold, by the last attempt; None if none does."""
+        if self.newest is None or self.newest.further_audits is None:
+            return None
+        return self.newest.n_drawn + self.newest.further_audits
+
+
 _LEAST_LEFT = 1e-6
 """Share of the risk that is left at least: release 0.1.0 could spend more than all of it."""
 

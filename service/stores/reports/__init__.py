@@ -32,7 +32,6 @@ from sqlalchemy import (
     union_all,
 )
 
-from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import (
     CONFIDENT,
@@ -44,7 +43,6 @@ from setwise.service.domain.reports import (
 )
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.segments import Segment
-from setwise.service.stores.certification import audits_of
 from setwise.service.stores.columns.rows import in_segment
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.reports.verdicts import (
@@ -312,15 +310,6 @@ class ReportStore:
             contradicted.exists(),
             ~decided.exists(),
         )
-        return int(self._connection.execute(query).scalar_one())
-
-    def certification_audits(self, scorer: Scorer) -> int:
-        """Count the audits drawn for certification that are read."""
-        column, annotation = predictions.c, annotations.c
-        read = select(annotation.id).where(
-            annotation.prediction_id == column.id, annotation.kind == ReviewKind.AUDIT.value
-        )
-        query = select(func.count()).where(audits_of(scorer), self._meant, read.exists())
         return int(self._connection.execute(query).scalar_one())
 
     def _last(
