@@ -380,7 +380,7 @@ def delete_webhook(
     "/admin/webhooks/{webhook_id}/rotate-secret",
     response_model=Webhook,
     response_description="The webhook, with its new secret, which is not shown again.",
-    responses=answering("ETag") | documented(errors.WebhookNotFound),
+    responses=answering("ETag") | documented(errors.WebhookNotFound, errors.TooManySecrets),
 )
 def rotate_secret(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Replace the secret; messages carry both signatures until `previous_secret_expires_at`."""

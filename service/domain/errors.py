@@ -197,6 +197,10 @@ class DeliveryCancelled(Conflict):
     """The delivery's webhook was deleted."""
 
 
+class TooManySecrets(Conflict):
+    """The webhook's last secrets still sign beside the current one, and no more fit."""
+
+
 class JobFinished(Conflict):
     """The job has ended, so it cannot be cancelled or retried."""
 

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from setwise.service.domain.breaker import Trip
 from setwise.service.domain.callers import SYSTEM
-from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.errors import FieldFault, TooManySecrets
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
@@ -28,7 +28,7 @@ LONGEST_DESCRIPTION = 200
 LONGEST_EXCERPT = 1_000
 """Characters of an endpoint's response that the log keeps."""
 
-MOST_SECRETS = 5
+MOST_SECRETS = 10
 """Secrets that sign at once; more would make the header long."""
 
 ACCEPTED = range(200, 300)
@@ -258,14 +258,23 @@ class Endpoint:
         return replace(self, disabled_because="it answered 410 Gone", version=self.version + 1)
 
     def rotated(self, secret: str, now: datetime, grace: timedelta) -> "Endpoint":
-        """Return the endpoint with a new secret; the old one also signs, for ``grace``."""
+        """Return the endpoint with a new secret; the old ones also sign, for ``grace``.
+
+        Raises `TooManySecrets` if no more fit: a receiver may still know the oldest one alone.
+        """
         secrets = [
             replace(old, expires_at=old.expires_at or now + grace)
             for old in self.secrets
             if old.signs(now)
         ]
         live = [SigningSecret(secret), *(old for old in secrets if old.signs(now))]
-        return replace(self, secrets=tuple(live[:MOST_SECRETS]), version=self.version + 1)
+        if len(live) > MOST_SECRETS:
+            free_at = min(old.expires_at for old in live if old.expires_at is not None)
+            raise TooManySecrets(
+                f"{MOST_SECRETS} secrets of this webhook sign its messages now, and no more fit: "
+                f"rotate again from {instant(free_at)} on, when the oldest stops."
+            )
+        return replace(self, secrets=tuple(live), version=self.version + 1)
 
 
 @dataclass(frozen=True)
