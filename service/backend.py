@@ -261,6 +261,7 @@ def assemble(
             predictors,
             max_upload_bytes=settings.max_upload_bytes,
             longest_line=settings.max_body_bytes,
+            secret=derived(pepper, "files"),
             workers=_workers(settings),
         ),
         policy=Policies(*office),

@@ -84,6 +84,7 @@ def files(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> 
     options.setdefault("predictors", FakePredictors())
     options.setdefault("max_upload_bytes", 100_000)
     options.setdefault("longest_line", 2_000)
+    options.setdefault("secret", b"secret of files")
     return Files(begin, now, ids, **options)
 
 

@@ -1,6 +1,7 @@
 """Routes for people, API keys and erasures."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Response
@@ -8,6 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
+from setwise.service.api.http.idempotency import shown_once
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import (
     AnswerBody,
@@ -255,10 +257,13 @@ def invite_person(
 
     An earlier link stops working; the current password works until the person sets a new one.
     """
-    person, secret = services.people.invite(caller, person_id, body.days)
-    return answer(
-        Invitation(person=PersonBody.of(person), path=f"/join?secret={secret}"), status=201
-    )
+
+    def respond(person: accounts.Person, secret: str) -> Response:
+        invitation = Invitation(person=PersonBody.of(person), path=f"/join?secret={secret}")
+        return answer(invitation, status=201)
+
+    invite = partial(services.people.invite, caller, person_id, body.days)
+    return shown_once(services, respond, invite)
 
 
 @router.patch(
@@ -293,7 +298,8 @@ def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
 @router.post("/keys", status_code=201, response_model=IssuedKey)
 def create_key(caller: CallerOf, body: KeyRequest, services: ServicesOf) -> Response:
     """Create an API key; its secret is shown only in this response."""
-    key, secret = services.keys.create(
+    create = partial(
+        services.keys.create,
         caller,
         body.name,
         body.role,
@@ -301,7 +307,7 @@ def create_key(caller: CallerOf, body: KeyRequest, services: ServicesOf) -> Resp
         expires_at=body.expires_at,
         per_minute=body.per_minute,
     )
-    return answer(IssuedKey(details=Key.of(key), key=secret), status=201)
+    return shown_once(services, partial(_issued, status=201), create)
 
 
 @router.post("/keys/{key_id}/rotate", response_model=IssuedKey, responses=documented(KeyNotFound))
@@ -310,8 +316,11 @@ def rotate_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
 
     The new secret is shown only in this response.
     """
-    key, secret = services.keys.rotate(caller, key_id)
-    return answer(IssuedKey(details=Key.of(key), key=secret))
+    return shown_once(services, _issued, partial(services.keys.rotate, caller, key_id))
+
+
+def _issued(key: accounts.ApiKey, secret: str, status: int = 200) -> Response:
+    return answer(IssuedKey(details=Key.of(key), key=secret), status=status)
 
 
 @router.post(

@@ -8,9 +8,10 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field, JsonValue
 
-from setwise.service.api.http.bodies import StrictRoute, digest_of
+from setwise.service.api.http.bodies import StrictRoute, meaning_of
 from setwise.service.api.http.dependencies import (
     CallerOf,
+    Edge,
     EdgeOf,
     ServicesOf,
     answer,
@@ -158,7 +159,8 @@ async def predict(
     A document in which the model knows nothing always goes to review. The response is sent after
     the prediction, its review task and its audit row are committed together.
     """
-    edge, key = edge_of(request), _idempotency(idempotency_key, body)
+    edge = edge_of(request)
+    key = _idempotency(edge, idempotency_key, body)
     submission = Submission(caller, body.as_document(), key)
     (prediction,) = all_predicted(await edge.predict([submission]))
     edge.metrics.decided(prediction.decision, prediction.reason)
@@ -187,7 +189,8 @@ async def predict_batch(
     refused as a whole. The size limit of a body applies to the whole batch.
     """
     caller.require(Permission.PREDICT)
-    edge, key = edge_of(request), _idempotency(idempotency_key, body)
+    edge = edge_of(request)
+    key = _idempotency(edge, idempotency_key, body)
     outcomes = await edge.predict(
         [
             Submission(caller, document, key and key.of_part(place))
@@ -228,8 +231,10 @@ def _problem(fault: Exception, place: int, request_id: str | None) -> dict[str, 
     return problem.model_dump(exclude_defaults=True)
 
 
-def _idempotency(key: str | None, body: BaseModel) -> IdempotencyKey | None:
-    return None if key is None else IdempotencyKey(key, digest_of(body))
+def _idempotency(edge: Edge, key: str | None, body: BaseModel) -> IdempotencyKey | None:
+    if key is None:
+        return None
+    return IdempotencyKey(key, edge.services.idempotency.digest(meaning_of(body)).hexdigest())
 
 
 @router.get("", response_model=PredictionPage)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import Field, JsonValue
@@ -17,13 +17,14 @@ from setwise.service.api.http.dependencies import (
     listed,
     listed_wholly,
 )
+from setwise.service.api.http.idempotency import shown_once
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import AnswerBody, Listed, Paged, RequestBody, WhollyListed
 from setwise.service.api.webhook_messages import MESSAGE
 from setwise.service.domain import errors
 from setwise.service.domain import webhooks as domain
-from setwise.service.domain.webhooks import DeliveryState, EndpointChange, MessageType
+from setwise.service.domain.webhooks import DeliveryState, Endpoint, EndpointChange, MessageType
 from setwise.service.services.webhooks import MOST_ACKNOWLEDGED
 
 router = APIRouter(prefix="/v1", tags=["webhooks"], route_class=StrictRoute)
@@ -322,13 +323,12 @@ def add_webhook(caller: CallerOf, body: WebhookRequest, services: ServicesOf) ->
     the webhook. Host names are looked up at each delivery, and private addresses are refused unless
     the server allows them.
     """
-    endpoint, secret = services.webhooks.add(caller, body.as_change())
-    return answer(
-        Webhook.of(endpoint, secret),
-        status=201,
-        etag=endpoint.version,
-        headers={"Location": f"/v1/admin/webhooks/{endpoint.id}"},
-    )
+
+    def respond(endpoint: Endpoint, secret: str) -> Response:
+        headers = {"Location": f"/v1/admin/webhooks/{endpoint.id}"}
+        return _with_secret(endpoint, secret, status=201, headers=headers)
+
+    return shown_once(services, respond, partial(services.webhooks.add, caller, body.as_change()))
 
 
 @router.get(
@@ -384,8 +384,12 @@ def delete_webhook(
 )
 def rotate_secret(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Replace the secret; messages carry both signatures until `previous_secret_expires_at`."""
-    endpoint, secret = services.webhooks.rotate_secret(caller, webhook_id)
-    return answer(Webhook.of(endpoint, secret), etag=endpoint.version)
+    rotate = partial(services.webhooks.rotate_secret, caller, webhook_id)
+    return shown_once(services, _with_secret, rotate)
+
+
+def _with_secret(endpoint: Endpoint, secret: str, **rest: Any) -> Response:  # noqa: ANN401 -- of `answer`
+    return answer(Webhook.of(endpoint, secret), etag=endpoint.version, **rest)
 
 
 @router.post(

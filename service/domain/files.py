@@ -2,7 +2,7 @@
 
 import csv
 import gzip
-import hashlib
+import hmac
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -178,9 +178,9 @@ class UploadedLine:
             return BadLine("The line is longer than any document may be.")
         return document_in(self.content, answered=answered)
 
-    def digest(self) -> str:
-        """Return the SHA-256 of the content, in hexadecimal."""
-        return hashlib.sha256(self.content or b"").hexdigest()
+    def digest(self, secret: bytes) -> str:
+        """Return the HMAC-SHA-256 of the content, in hexadecimal."""
+        return hmac.digest(secret, self.content or b"", "sha256").hex()
 
 
 MOST_LINES = 20_000_000

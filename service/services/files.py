@@ -6,13 +6,13 @@ however long it takes, and keeps one page of rows in memory.
 """
 
 import gzip
-import hashlib
+import hmac
 import json
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 from setwise.models.parallel import ahead
@@ -70,18 +70,18 @@ PAGE = 500
 
 
 class Upload:
-    """A file that is being uploaded for a job."""
+    """A file that is being uploaded for a job; ``secret`` keys its digest."""
 
-    def __init__(self, job_id: str, sink: Sink, max_bytes: int) -> None:
+    def __init__(self, job_id: str, sink: Sink, max_bytes: int, secret: bytes) -> None:
         self.job_id = job_id
         self.size = 0
-        self._digest = hashlib.sha256()
+        self._digest = hmac.new(secret, digestmod="sha256")
         self._sink = sink
         self._max_bytes = max_bytes
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the content, in hexadecimal."""
+        """The HMAC-SHA-256 of the content, in hexadecimal: it may be one short line."""
         return self._digest.hexdigest()
 
     def write(self, content: bytes) -> None:
@@ -126,6 +126,8 @@ class Files(Recorded):
     """Largest upload, in bytes."""
     longest_line: int
     """Longest line that is read, in bytes."""
+    secret: bytes = field(repr=False)
+    """Keys the digests of files and of their lines."""
     workers: Callable[[], AbstractContextManager[Workers | None]] = nullcontext
     """Connects to processes that score documents of files; None: this one does. Raises
     `ModelUnavailable`.
@@ -142,7 +144,7 @@ class Files(Recorded):
         job_id = self.new_id()
         try:
             with self.store.create(_upload_path(job_id)) as sink:
-                yield Upload(job_id, sink, self.max_upload_bytes)
+                yield Upload(job_id, sink, self.max_upload_bytes, self.secret)
         except BaseException:
             self.store.remove(job_folder(job_id))
             raise
@@ -173,7 +175,7 @@ class Files(Recorded):
                 payload={
                     "client_name": caller.name,
                     "bytes": upload.size,
-                    "sha256": upload.digest,
+                    "digest": upload.digest,
                     "request_id": caller.request_id,
                 },
             )
@@ -187,14 +189,13 @@ class Files(Recorded):
                         job.id,
                         kind=SCORING,
                         bytes=upload.size,
-                        sha256=upload.digest,
                     )
                     return job, True
                 before = transaction.jobs.requested(caller.id, request_key or "")
         finally:
             if not queued:
                 self.store.remove(job_folder(upload.job_id))
-        if before is None or before.payload.get("sha256") != upload.digest:
+        if before is None or before.payload.get("digest") != upload.digest:
             raise errors.IdempotencyMismatch(
                 "This Idempotency-Key was used before for another file; use a new key."
             )
@@ -271,7 +272,7 @@ class Files(Recorded):
                 caller,
                 document,
                 # No client can send this key, because a header cannot contain a line break.
-                IdempotencyKey(f"{job.id}\n{line.number}", line.digest()),
+                IdempotencyKey(f"{job.id}\n{line.number}", line.digest(self.secret)),
             )
             for line, document in block.read
             if not isinstance(document, BadLine)

@@ -3,11 +3,13 @@
 import hashlib
 import hmac
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import structlog
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from setwise.service.domain.errors import InvalidRequest, RequestUnfinished
@@ -36,6 +38,14 @@ PURGED_AT_ONCE = 5_000
 """Keys purged in one transaction, which bounds how long other writers wait."""
 
 _NONCE_BYTES = 12
+_REQUEST = b"\0request\0"  # no key begins with NUL
+
+_LOST = (
+    "The first request with this Idempotency-Key has taken effect, but its response {}; read what "
+    "it made before you make it again."
+)
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -45,11 +55,18 @@ class Idempotency:
     begin: Transactions
     now: Clock
     secret: bytes = field(repr=False)
-    """Hashes keys, and seals responses: some show a secret that is stored nowhere else."""
+    """Hashes keys and bodies, and seals responses: some show a secret stored nowhere else."""
 
-    def open(self, owner_id: str, key: str, digest: Digest) -> KeyedRequest:
-        """Return a request to serve; raises `InvalidRequest` for a key that cannot be stored."""
-        return KeyedRequest(owner_id, self.hashed(key), digest, self.now)
+    def open(self, owner_id: str, key: str, request: bytes) -> KeyedRequest:
+        """Return a request to serve; raises `InvalidRequest` for a key that cannot be stored.
+
+        ``request``: Method and address; its body is added to the digest as it is read.
+        """
+        return KeyedRequest(owner_id, self.hashed(key), self.digest(request), self.now)
+
+    def digest(self, content: bytes) -> Digest:
+        """Return a keyed hash of a request, whose body may be too short for a plain one."""
+        return hmac.new(self.secret, _REQUEST + content, hashlib.sha256)
 
     def hashed(self, key: str) -> str:
         """Return what is stored of a caller's key, which may name a document or a patient.
@@ -66,21 +83,17 @@ class Idempotency:
         with self.begin(read_only=True) as transaction:
             return transaction.idempotency.get(request.owner_id, request.key)
 
-    def lost(self, first: StoredRequest) -> bool:
-        """Return whether the response of a request will never be stored."""
-        return first.response is None and self.now() - first.created_at >= ANSWERED_WITHIN
-
     def response(self, request: KeyedRequest, first: StoredRequest) -> bytes:
-        """Return the stored response; raises `RequestUnfinished` without one."""
-        if self.lost(first):
-            raise RequestUnfinished(
-                "The first request with this Idempotency-Key has taken effect, but its "
-                "response is not stored; read what it made before you make it again."
-            )
+        """Return the stored response; raises `RequestUnfinished` without one that can be read."""
         if first.response is None:
-            raise RequestUnfinished(IN_PROGRESS)
+            lost = self.now() - first.created_at >= ANSWERED_WITHIN
+            raise RequestUnfinished(_LOST.format("is not stored") if lost else IN_PROGRESS)
         nonce, body = first.response[:_NONCE_BYTES], first.response[_NONCE_BYTES:]
-        return AESGCM(self.secret).decrypt(nonce, body, _place(request))
+        try:
+            return AESGCM(self.secret).decrypt(nonce, body, _place(request))
+        except (InvalidTag, ValueError) as error:  # ValueError: it is too short for a nonce
+            log.error("idempotency.damaged", owner=request.owner_id)  # noqa: TRY400 -- no fault of the code
+            raise RequestUnfinished(_LOST.format("is damaged in the database")) from error
 
     @contextmanager
     def claiming(self, request: KeyedRequest) -> Iterator[None]:
@@ -91,14 +104,29 @@ class Idempotency:
         finally:
             PRESENT.reset(token)
 
+    @contextmanager
+    def showing(self, write: Callable[..., bytes]) -> Iterator[None]:
+        """Store the response with the change inside the block, if the request has a key.
+
+        ``write``: Returns the response from what the change shows (`Transaction.show`).
+        """
+        request = PRESENT.get()
+        if request is not None:
+            request.seal = lambda *shown: self._sealed(request, write(*shown))
+        yield
+
     def finish(self, request: KeyedRequest, response: bytes) -> None:
-        """Store the response of a request."""
-        nonce = os.urandom(_NONCE_BYTES)
-        sealed = nonce + AESGCM(self.secret).encrypt(nonce, response, _place(request))
+        """Store the response of a request, unless it was stored with its effect."""
+        if request.answered:
+            return
         with self.begin() as transaction:
             if not request.claimed:
                 transaction.idempotency.claim(request)
-            transaction.idempotency.finish(request, sealed)
+            transaction.idempotency.finish(request, self._sealed(request, response))
+
+    def _sealed(self, request: KeyedRequest, response: bytes) -> bytes:
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + AESGCM(self.secret).encrypt(nonce, response, _place(request))
 
     def purge(self) -> int:
         """Delete keys and responses that are no longer needed; return their number."""

@@ -89,6 +89,7 @@ class Webhooks(Recorded):
         with self.begin() as transaction:
             transaction.endpoints.add(endpoint)
             self._note(transaction, caller, "webhook.added", endpoint.id, **_shown(endpoint))
+            transaction.show(endpoint, secret)
         return endpoint, secret
 
     def change(
@@ -144,6 +145,7 @@ class Webhooks(Recorded):
             self._note(
                 transaction, caller, "webhook.secret_rotated", endpoint.id, version=endpoint.version
             )
+            transaction.show(endpoint, secret)
         return endpoint, secret
 
     def try_out(self, caller: Caller, endpoint_id: str) -> Delivery:

@@ -1,5 +1,6 @@
 """Requests that carry an idempotency key, each stored in the transaction of its effect."""
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,7 +18,11 @@ IN_PROGRESS = "A request with this Idempotency-Key is in progress; send it again
 
 
 class Digest(Protocol):
-    """A running hash of a request; `hashlib` makes them."""
+    """A running hash of a request; `hmac` makes them."""
+
+    def update(self, content: bytes, /) -> None:
+        """Add what was read next."""
+        ...
 
     def hexdigest(self) -> str:
         """Return the digest of what has been read so far."""
@@ -45,8 +50,12 @@ class KeyedRequest:
     now: Clock
     claimed: bool = field(default=False)
     """Whether the key was committed together with an effect."""
-    repeats: StoredRequest | None = field(default=None)
-    """The request with the key whose response was lost, and which may take effect again."""
+    seal: Callable[..., bytes] | None = field(default=None)
+    """Writes the sealed response from what a service shows once."""
+    response: bytes | None = field(default=None)
+    """The sealed response, to be committed together with the effect."""
+    answered: bool = field(default=False)
+    """Whether it was."""
 
 
 PRESENT: ContextVar[KeyedRequest | None] = ContextVar("keyed_request", default=None)
@@ -71,15 +80,6 @@ class IdempotencyStore(Store):
 
     def claim(self, request: KeyedRequest) -> None:
         """Store a key; raises `RequestUnfinished` if a concurrent request has stored it."""
-        if request.repeats is not None:
-            column = idempotent_requests.c
-            self._connection.execute(
-                delete(idempotent_requests).where(
-                    column.owner_id == request.owner_id,
-                    column.key == request.key,
-                    column.created_at == request.repeats.created_at,
-                )
-            )
         try:
             self._connection.execute(
                 insert(idempotent_requests),
@@ -87,6 +87,7 @@ class IdempotencyStore(Store):
                     "owner_id": request.owner_id,
                     "key": request.key,
                     "request_digest": request.digest.hexdigest(),
+                    "response": request.response,
                     "created_at": request.now(),
                 },
             )

@@ -183,6 +183,15 @@ class Transaction:
             store = self._repositories[make] = make(self._opened())
         return cast("_R", store)
 
+    def show(self, *shown: object) -> None:
+        """Store the response of a request with an idempotency key together with its effect.
+
+        Call it with a secret that is shown once: a crash after the commit then loses nothing.
+        """
+        request = PRESENT.get()
+        if request is not None and request.seal is not None:
+            request.response = request.seal(*shown)
+
     def roll_back(self) -> None:
         """Undo all changes so far, and commit none."""
         self._commits = False
@@ -195,11 +204,12 @@ class Transaction:
         `RequestUnfinished` if a concurrent request was faster.
         """
         request = PRESENT.get()
-        if request is not None and not request.claimed:
-            self.idempotency.claim(request)
+        if request is None or request.claimed:
+            self._opened().commit()
+            return
+        self.idempotency.claim(request)
         self._opened().commit()
-        if request is not None:
-            request.claimed = True
+        request.claimed, request.answered = True, request.response is not None
 
     def _opened(self) -> Connection:
         if self._connection is None:

@@ -6,13 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from setwise.service.api.http.limits import KeyLimits
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.settings import Settings
 from setwise.service.stores import tables
-from tests.edge import Service, assert_problem, described
+from tests import edge
+from tests.api.test_files import run_jobs
+from tests.edge import Service, assert_problem, build_service, described
 from tests.loop import settle_all
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, calibration, change, job, model
 
@@ -223,6 +226,10 @@ OWN_MEMORY = {"predict", "predict_batch", "score_file"}
 """These store the key with what they make, so a repeat reads it."""
 
 
+SHOWN_ONCE = ("add_webhook", "rotate_secret", "invite_person", "create_key", "rotate_key")
+"""Their responses show a secret that nothing shows again."""
+
+
 @pytest.fixture
 def world(service: Service) -> World:
     return World(**vars(service))
@@ -284,6 +291,8 @@ def test_a_request_with_a_key_takes_effect_once(world: World, name: str) -> None
         assert again.headers.get("etag") == first.headers.get("etag")
         other = send_keyed(world, {**wanted, "path": wanted["path"] + "?other"})
         assert_problem(other, 422, "idempotency-mismatch")
+    shows = any(mark in first.text for mark in ("whsec_", "/join?secret=", '"key":"sw_'))
+    assert shows == (name in SHOWN_ONCE)
 
 
 def _add_hook(world: World, key: str = "k", url: str = "https://example.com/a", **rest: Any) -> Any:
@@ -320,32 +329,66 @@ def test_a_refused_request_leaves_its_key_free(world: World) -> None:
 def test_a_repeat_after_a_crash_before_the_response_was_stored_makes_no_second_thing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = type(world.services.idempotency)
+    about = _to(_audited(world), json={"text": "Is the date right?"})
     with monkeypatch.context() as patch:
-        patch.setattr(service, "finish", lambda *_: (_ for _ in ()).throw(KeyError("killed")))
-        assert _add_hook(world).status_code == 500
+        patch.setattr(type(world.services.idempotency), "finish", lambda *_: None)
+        assert send_keyed(world, about).status_code == 201
     for why in ("is in progress", "is not stored"):
-        again = assert_problem(_add_hook(world), 409, "request-unfinished")
+        again = assert_problem(send_keyed(world, about), 409, "request-unfinished")
         assert why in again["detail"]
         world.clock.advance(minutes=1)
+    assert len(world.get(about["path"], by="admin").json()["items"]) == 1
+
+
+def test_a_damaged_response_is_reported_and_not_repeated(world: World) -> None:
+    _add_hook(world)
+    for damaged in (b"", b"short", bytes(60)):
+        with world.database.engine.begin() as connection:
+            connection.execute(update(tables.idempotent_requests).values(response=damaged))
+        again = assert_problem(_add_hook(world), 409, "request-unfinished")
+        assert "is damaged in the database" in again["detail"]
     assert _hooks(world) == 1
 
 
-def test_a_secret_whose_response_was_lost_is_rotated_again_under_the_same_key(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", SHOWN_ONCE)
+def test_a_secret_is_stored_with_its_effect_so_a_crash_before_the_response_loses_none(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    hook = world.hook()
-    rotate = _to(f"{hook}/rotate-secret")
+    request = EVERY[name](world)
     with monkeypatch.context() as patch:
         patch.setattr(type(world.services.idempotency), "finish", lambda *_: None)
-        lost = send_keyed(world, rotate).json()["secret"]
-    assert_problem(send_keyed(world, rotate), 409, "request-unfinished")
-    world.clock.advance(minutes=1)
-    again = send_keyed(world, rotate)
-    assert again.json()["secret"] != lost
-    assert send_keyed(world, rotate).content == again.content
-    other = send_keyed(world, {**rotate, "path": rotate["path"] + "?other"})
+        first = send_keyed(world, request)
+    before = counts(world)
+    again = send_keyed(world, request)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+    assert counts(world) == before
+    other = send_keyed(world, {**request, "path": request["path"] + "?other"})
     assert_problem(other, 422, "idempotency-mismatch")
+
+
+def test_what_digests_say_of_requests_and_files_depends_on_the_pepper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A comment may be one word, which a plain hash in the database would give away."""
+    digests: list[set[str]] = []
+    for pepper in (b"one", b"another"):
+        monkeypatch.setattr(edge, "PEPPER", pepper)
+        world = World(**vars(build_service(Settings())))
+        about = f"/v1/documents/{world.predict('0.5').json()['id']}/comments"
+        for path, by, content in (
+            (about, "lead", {"json": {"text": "no"}}),
+            ("/v1/predictions", "client", {"json": _DOCUMENT}),
+            ("/v1/jobs/scoring", "client", {"content": b'{"text": "1"}\n' * 2, "headers": _NDJSON}),
+        ):
+            assert send_keyed(world, _to(path, by, **content)).status_code < 300
+        run_jobs(world)
+        keyed = (tables.idempotent_requests, tables.idempotency_keys)
+        rows = [row for table in keyed for row in world.database.contents._rows(table)]
+        (scored,) = world.database.contents._rows(tables.jobs)
+        digests.append({row["request_digest"] for row in rows} | {scored["payload"]["digest"]})
+    assert [len(of_pepper) for of_pepper in digests] == [4, 4]  # two lines are alike
+    assert not digests[0] & digests[1]
 
 
 def test_of_two_concurrent_requests_with_a_key_one_takes_effect(

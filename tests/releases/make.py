@@ -10,7 +10,6 @@ documents are made up; the secrets guard nothing.
 """
 
 import base64
-import hashlib
 import json
 import os
 import sys
@@ -133,7 +132,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     services.comments.of(admin, first.id)
     services.models.describe_labels(admin, "label,name\ncourt,Court reports\n")
     services.certification.score_audits(models[1], lambda *_: None)
-    request = services.idempotency.open(client.id, "request", hashlib.sha256(b"request"))
+    request = services.idempotency.open(client.id, "request", b"request")
     services.idempotency.finish(request, b"{}")
     certified = services.certification.certify(admin.id)
     sent = predict(8)

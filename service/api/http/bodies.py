@@ -1,7 +1,6 @@
 """Request bodies: strict JSON of a limited size."""
 
 import asyncio
-import hashlib
 import json
 from codecs import BOM_UTF8
 from collections.abc import Collection
@@ -39,15 +38,14 @@ class _StrictRequest(Request):
         return parsed
 
 
-def digest_of(body: BaseModel) -> str:
-    """Return a digest of a body's meaning.
+def meaning_of(body: BaseModel) -> bytes:
+    """Return a body's meaning in one spelling.
 
     The order of members, white space, and members at their defaults do not change it. So a release
     that adds an optional member still recognises requests that were sent to its predecessor.
     """
     meant = body.model_dump(mode="json", exclude_defaults=True)
-    canonical = json.dumps(meant, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return json.dumps(meant, sort_keys=True, separators=(",", ":")).encode()
 
 
 async def strictly(received: Request) -> Request:
@@ -68,10 +66,6 @@ async def strictly(received: Request) -> Request:
     return request
 
 
-REPEATABLE = frozenset({"rotate_secret"})
-"""Without its response a new secret is of no use, and nothing else shows it."""
-
-
 class StrictRoute(APIRoute):
     """A route that accepts only well-formed JSON, and repeats keyed POST requests."""
 
@@ -90,8 +84,7 @@ class StrictRoute(APIRoute):
         own = any(field.alias == HEADER for field in self.dependant.header_params)
         if own or self.methods != {"POST"}:
             return handle
-        reads_body = self.body_field is not None
-        return once(handle, reads_body=reads_body, again=self.name in REPEATABLE)
+        return once(handle, reads_body=self.body_field is not None)
 
 
 class UploadRoute(APIRoute):

@@ -1,11 +1,10 @@
 """``Idempotency-Key`` on every POST: a repeated request gets the first response."""
 
-import hashlib
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -13,6 +12,7 @@ from starlette.types import Message
 
 from setwise.service.api.http.dependencies import caller_of, edge_of
 from setwise.service.domain.errors import IdempotencyMismatch, ServiceError, UploadTooLarge
+from setwise.service.services.all import Services
 
 HEADER = "idempotency-key"
 REPLAYED = "Idempotent-Replayed"
@@ -21,14 +21,16 @@ _KEPT_HEADERS = ("content-type", "location", "etag")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]  # Any: what FastAPI's handlers have
 
 
-def once(handle: Handler, *, reads_body: bool, again: bool = False) -> Handler:
+_Owner = TypeVar("_Owner")
+
+
+def once(handle: Handler, *, reads_body: bool) -> Handler:
     """Return a handler of POST requests that honours ``Idempotency-Key``.
 
     The key is committed in the same transaction as the request's effect, so a crash between the
-    two is impossible. The response is stored after it.
+    two is impossible. The response is stored after it; `shown_once` stores it together with it.
 
     ``reads_body``: Whether the handler reads the body, which is then part of what a key stands for.
-    ``again``: Whether a request without a body takes effect again if its response was lost.
     """
 
     async def handle_once(received: Request) -> Response:
@@ -36,14 +38,15 @@ def once(handle: Handler, *, reads_body: bool, again: bool = False) -> Handler:
         if key is None:
             return await handle(received)
         edge, caller = edge_of(received), await caller_of(received)
-        digest, size = hashlib.sha256(f"{received.method} {received.url.path}?".encode()), 0
-        digest.update(received.scope["query_string"] + b"\0")
+        service, size = edge.services.idempotency, 0
+        address = f"{received.method} {received.url.path}?".encode()
+        request = service.open(caller.id, key, address + received.scope["query_string"] + b"\0")
 
         async def receive() -> Message:
             nonlocal size
             message = await received.receive()
             body = message.get("body", b"")
-            digest.update(body)
+            request.digest.update(body)
             size += len(body)
             if size > edge.max_upload_bytes:
                 raise UploadTooLarge(
@@ -51,20 +54,16 @@ def once(handle: Handler, *, reads_body: bool, again: bool = False) -> Handler:
                 )
             return message
 
-        service = edge.services.idempotency
-        request = service.open(caller.id, key, digest)
         first = await run_in_threadpool(service.made_before, request)
         if first is not None:
             if reads_body:
                 async for _ in Request(received.scope, receive).stream():
                     pass
-            if digest.hexdigest() != first.request_digest:
+            if request.digest.hexdigest() != first.request_digest:
                 raise IdempotencyMismatch(
                     "This Idempotency-Key was used before for another request; use a new key."
                 )
-            if not (again and service.lost(first)):
-                return _replayed(service.response(request, first))
-            request.repeats = first
+            return _replayed(service.response(request, first))
         with service.claiming(request):
             handled = await handle(Request(received.scope, receive))
         with suppress(ServiceError):  # the effect is stored, and its response is at hand
@@ -72,6 +71,20 @@ def once(handle: Handler, *, reads_body: bool, again: bool = False) -> Handler:
         return handled
 
     return handle_once
+
+
+def shown_once(
+    services: Services,
+    respond: Callable[[_Owner, str], Response],
+    change: Callable[[], tuple[_Owner, str]],
+) -> Response:
+    """Make a change, and return the response that shows its secret.
+
+    A request with an idempotency key stores the response with the change, so that it can be
+    repeated even after a crash between the two.
+    """
+    with services.idempotency.showing(lambda owner, secret: _written(respond(owner, secret))):
+        return respond(*change())
 
 
 def _written(response: Response) -> bytes:

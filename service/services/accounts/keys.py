@@ -76,6 +76,7 @@ class Keys(Recorded):
                 scopes=None if scopes is None else sorted(scopes),
                 expires_at=None if expires_at is None else expires_at.isoformat(),
             )
+            transaction.show(key, secret)
         return key, secret
 
     def all(self, caller: Caller) -> list[ApiKey]:
@@ -122,6 +123,7 @@ class Keys(Recorded):
             key = key.rotated(secret, self.digest(secret), now)
             transaction.keys.rotate(key)
             self._note(transaction, caller, "key.rotated", key.id, name=key.name)
+            transaction.show(key, secret)
         return key, secret
 
     def authenticate(self, secret: str) -> Caller:

@@ -186,6 +186,7 @@ class People(Guarded):
         person = replace(person, invitation=self.session_digest(secret), invited_until=until)
         transaction.people.save(person)
         self._note(transaction, caller, "person.invited", person.id, until=until.isoformat())
+        transaction.show(person, secret)
         return person, secret
 
 
