@@ -121,12 +121,12 @@ def _disk(data_dir: "Path", folders: "Sequence[Path]") -> Finding:
 def _database(
     engine: "Engine", begin: "Transactions", store: "Loads", settings: "Settings"
 ) -> Iterator[Finding]:
-    from setwise.service.domain.errors import StorageUnavailable
+    from setwise.service.domain.errors import StorageDamaged, StorageUnavailable
     from setwise.service.stores.upkeep import revisions
 
     try:
         status = revisions.check(engine)
-    except (StorageUnavailable, ValueError) as error:
+    except (StorageUnavailable, StorageDamaged, ValueError) as error:
         yield _fault("database", str(error), "start it, or correct SETWISE_DATABASE_URL")
         return
     if not status.ok:

@@ -267,3 +267,11 @@ class ModelUnreadable(ModelUnavailable):
 
 class StorageUnavailable(ServiceError):
     """The database does not respond; the request can be retried later."""
+
+
+class StorageSlow(StorageUnavailable):
+    """The database responds, but takes longer than the service allows."""
+
+
+class StorageDamaged(ServiceError):
+    """What is stored was changed, moved or cut off, or lacks its key; a retry does not help."""

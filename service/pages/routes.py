@@ -107,7 +107,7 @@ _LONGEST_SHOWN = 40
 
 def refusal(error: ServiceError, request: Request) -> Response:
     """Return the page that tells a person of a refusal, in the frame that is theirs."""
-    if isinstance(error, errors.StorageUnavailable):
+    if isinstance(error, errors.StorageUnavailable | errors.StorageDamaged):
         # Its words may name files and hosts, which are for the operator.
         log.warning("page.unavailable", reason=error.detail)
         return page("unavailable.html", status=HTTPStatus.SERVICE_UNAVAILABLE)

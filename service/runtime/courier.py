@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import StorageDamaged, StorageUnavailable
 from setwise.service.domain.webhooks import Delivery, DeliveryState, Parcel, ReceiverResponse
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.runtime.worker import POLL_S
@@ -71,7 +71,7 @@ class Courier:
             while not self._stopping.is_set():
                 try:
                     self._turn(pool)
-                except StorageUnavailable as error:
+                except (StorageUnavailable, StorageDamaged) as error:
                     pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                     log.warning("courier.waits", reason=error.detail, seconds=pause_s)
                 except Exception:

@@ -10,7 +10,7 @@ from typing import BinaryIO, cast
 
 from fsspec.implementations.local import LocalFileSystem
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import StorageDamaged
 from setwise.service.runtime import disk
 from setwise.service.runtime.object_stores import open_store
 from setwise.service.services.ports import FileStore, Sink
@@ -131,9 +131,7 @@ class SealedFiles:
         if file.read(len(SEALED)) == SEALED.encode():
             return cast("BinaryIO", io.BufferedReader(_Opening(file, self._cipher, name)))
         file.close()
-        raise StorageUnavailable(
-            f"The stored file {name} is not encrypted, but the service has a key."
-        )
+        raise StorageDamaged(f"The stored file {name} is not encrypted, but the service has a key.")
 
     def names(self, folder: str) -> Sequence[str]:
         """Return the sorted names in a folder; empty without the folder."""
@@ -168,7 +166,7 @@ class SealedFiles:
                 changed += self._reseal(name)
             except FileNotFoundError:
                 continue  # deleted in between
-            except StorageUnavailable as error:
+            except StorageDamaged as error:
                 damaged.append(error.detail)
         if damaged:
             raise NotDone(f"{len(damaged)} files of jobs cannot be opened: {damaged[0]}")
@@ -274,7 +272,7 @@ class _Opening(io.RawIOBase):
     def _next(self) -> None:
         line = self._file.readline()
         if not line.endswith(b"\n"):
-            raise StorageUnavailable(f"The stored file {self._name} is cut off.")
+            raise StorageDamaged(f"The stored file {self._name} is cut off.")
         text = self._cipher.open(line[:-1].decode(), _context(self._name, self._number))
         self._frame = base64.b64decode(text)
         self._number += 1

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
@@ -34,10 +35,11 @@ HOPELESS = (
     errors.Forbidden,
     errors.NotEnoughReviews,
     errors.RatesUnknown,
+    errors.StorageDamaged,
 )
-"""Errors in the request: a retry would fail in the same way."""
+"""Errors in the request or in a stored file: a retry would fail in the same way."""
 
-MISSING = (errors.ModelUnavailable, errors.StorageFull)
+MISSING = (errors.ModelUnavailable, errors.StorageFull, errors.StorageUnavailable)
 """Errors of what a job needs, such as a model that is being loaded: it has not been tried."""
 
 log = structlog.get_logger(__name__)
@@ -156,7 +158,7 @@ class Worker:
                 self.schedule(kinds)
                 while not self._stopping.is_set() and self.run_one(kinds):
                     pass
-            except errors.StorageUnavailable as error:
+            except (errors.StorageUnavailable, errors.StorageDamaged) as error:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 log.warning("worker.waits", reason=error.detail, seconds=pause_s)
             except Exception:
@@ -194,26 +196,45 @@ class Worker:
             if not report.lost.is_set():
                 self._jobs.give_back(job)
                 log.info("job.returned")
-        except MISSING as error:
-            self._jobs.postpone(job, error.detail)
-            log.info("job.waits", reason=error.detail)
         except HOPELESS as error:
-            self._jobs.fail(job, error.detail, code=error.code(), hopeless=True)
+            self._record(
+                partial(self._jobs.fail, code=error.code(), hopeless=True), job, error.detail
+            )
             log.info("job.refused", reason=error.detail)
+        except errors.StorageSlow as error:  # it would be as slow again and again
+            self._record(partial(self._jobs.fail, code=error.code()), job, error.detail)
+            log.warning("job.failed", attempt=job.attempt, reason=error.detail)
+        except MISSING as error:
+            self._record(self._jobs.postpone, job, error.detail)
+            log.info("job.waits", reason=error.detail)
         except errors.ServiceError as error:
-            # If the database is silent, this is not recorded either, and the lease expires.
-            self._jobs.fail(job, error.detail, code=error.code())
+            self._record(partial(self._jobs.fail, code=error.code()), job, error.detail)
             log.warning("job.failed", attempt=job.attempt, reason=error.detail)
         except Exception as error:
             log.exception("job.failed", attempt=job.attempt)
             # Its message could quote a document, so store only its type.
-            self._jobs.fail(job, type(error).__name__)
+            self._record(self._jobs.fail, job, type(error).__name__)
         else:
             if task.every is not None:
-                self._jobs.repeat(job, task.every)
+                self._record(self._jobs.repeat, job, task.every)
             else:
-                self._jobs.succeed(job, result)
+                self._record(self._jobs.succeed, job, result)
             log.debug("job.done", result=result)
+
+    def _record(self, save: Callable[..., Job], job: Job, outcome: object) -> None:
+        """Store what became of a job as soon as the database answers, unless the worker stops.
+
+        Otherwise its lease would expire, and the next worker would count another attempt.
+        """
+        while True:
+            try:
+                save(job, outcome)
+            except errors.StorageUnavailable as error:
+                log.warning("job.unrecorded", reason=error.detail)
+                if self._stopping.wait(self._poll_s):
+                    return
+            else:
+                return
 
     @contextmanager
     def _held(self, job: Job, report: JobReport) -> Iterator[None]:

@@ -379,7 +379,7 @@ class Files(Recorded):
                     return
                 after = str(rows[-1]["id"])
                 if self.stopwatch() - started > LONGEST_EXPORT_S:
-                    raise errors.StorageUnavailable(
+                    raise errors.StorageSlow(
                         f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
                         "go on after the last row that you have."
                     )

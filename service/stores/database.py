@@ -25,7 +25,12 @@ from sqlalchemy import (
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import (
+    ServiceError,
+    StorageDamaged,
+    StorageSlow,
+    StorageUnavailable,
+)
 from setwise.service.stores.columns.ciphers import TextCipher
 from setwise.service.stores.columns.types import CIPHER, stored_json
 
@@ -262,10 +267,13 @@ _SQLITE_REASONS = {
     sqlite3.SQLITE_READONLY: "its file may not be written",
     sqlite3.SQLITE_INTERRUPT: "the statement was interrupted",
     sqlite3.SQLITE_IOERR: "its disk reported an error",
-    sqlite3.SQLITE_CORRUPT: "its file is damaged; restore a backup",
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_CANTOPEN: "its file cannot be opened; does it exist? (setwise db upgrade)",
     sqlite3.SQLITE_PROTOCOL: "its locks are contended",
+}
+
+_SQLITE_DAMAGES = {
+    sqlite3.SQLITE_CORRUPT: "its file is damaged; restore a backup",
     sqlite3.SQLITE_NOTADB: "its file is not an SQLite database",
 }
 
@@ -278,24 +286,28 @@ _POSTGRES_REASONS = {
     "40": "concurrent transactions got in each other's way",
     "53": "the server ran out of disk, memory or connections",
     "55P03": "a lock was not free in time",
-    "57": "the server is stopping, starting or cancelled the statement",
+    "57": "the server is stopping or starting",
     "58": "the server's system reported an error",
 }
+
+_CANCELLED = "57014"
+"""SQLSTATE of a statement that took longer than ``statement_timeout``."""
 
 
 def translate(engine: Engine) -> None:
     """Make errors on ``engine`` safe to raise and log.
 
-    If the database does not answer, they become `StorageUnavailable`. No message quotes rows.
+    If the database does not answer, they become `StorageUnavailable`, and `StorageDamaged` if its
+    file is damaged. No message quotes rows.
     """
 
     @event.listens_for(engine, "handle_error")
     def _on_error(context: ExceptionContext) -> None:
         error = context.original_exception
         # A pooled connection that fails its ping is replaced, so there is nothing to report.
-        reason = None if context.is_pre_ping else why_unavailable(error)
-        if reason is not None:
-            raise StorageUnavailable(f"The database is not available: {reason}.") from error
+        fault = None if context.is_pre_ping else unavailable(error)
+        if fault is not None:
+            raise fault from error
         forgotten = isinstance(error, psycopg.Error) and _forget_row(error)
         if forgotten and context.sqlalchemy_exception is not None:
             context.sqlalchemy_exception.args = error.args
@@ -309,15 +321,22 @@ def _forget_row(error: psycopg.Error) -> bool:
     return quotes
 
 
-def why_unavailable(error: BaseException) -> str | None:
-    """Return why the database did not answer; None if it did."""
+def unavailable(error: BaseException) -> ServiceError | None:
+    """Return the error to raise if the database did not answer; None if it did."""
+    reason = None
     if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", None)
-        return None if code is None else _SQLITE_REASONS.get(code & 0xFF)
-    if isinstance(error, psycopg.Error):
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _SQLITE_DAMAGES:
+            return StorageDamaged(f"The database cannot be used: {_SQLITE_DAMAGES[code]}.")
+        reason = _SQLITE_REASONS.get(code)
+    elif isinstance(error, psycopg.Error):
         state = error.sqlstate
+        if state == _CANCELLED:
+            return StorageSlow("The database took too long for a statement, and cancelled it.")
         if state is not None:
-            return _POSTGRES_REASONS.get(state) or _POSTGRES_REASONS.get(state[:2])
-        if isinstance(error, psycopg.OperationalError):
-            return "the server does not answer"
-    return None
+            reason = _POSTGRES_REASONS.get(state) or _POSTGRES_REASONS.get(state[:2])
+        elif isinstance(error, psycopg.OperationalError):
+            reason = "the server does not answer"
+    if reason is None:
+        return None
+    return StorageUnavailable(f"The database is not available: {reason}.")

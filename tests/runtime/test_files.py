@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setwise.service.domain.errors import StorageFull, StorageUnavailable
+from setwise.service.domain.errors import StorageDamaged, StorageFull, StorageUnavailable
 from setwise.service.runtime.files import DRAFT, FRAME_BYTES, FolderOrObjectFiles, SealedFiles
 from setwise.service.services.ports import FileStore
 from setwise.service.stores.columns.ciphers import TextCipher
@@ -112,7 +112,7 @@ def test_a_sealed_file_becomes_complete_only_while_its_key_is_in_use() -> None:
 
 def test_a_plain_file_is_refused() -> None:
     plain = FakeFiles({"a": b"planted"})
-    with pytest.raises(StorageUnavailable, match="not encrypted"):
+    with pytest.raises(StorageDamaged, match="not encrypted"):
         SealedFiles(plain, CIPHER).open("a")
 
 
@@ -159,7 +159,7 @@ def test_a_sealed_file_that_was_tampered_with_is_not_read(fault: str) -> None:
         plain.stored["b"] = plain.stored["a"]
     else:
         cipher = TextCipher([bytes(32)])
-    with SealedFiles(plain, cipher).open(name) as file, pytest.raises(StorageUnavailable):
+    with SealedFiles(plain, cipher).open(name) as file, pytest.raises(StorageDamaged):
         file.read()
 
 

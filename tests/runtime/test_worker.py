@@ -13,13 +13,16 @@ from setwise.service.domain.errors import (
     InvalidRequest,
     ModelDamaged,
     ModelUnavailable,
+    ServiceError,
+    StorageDamaged,
     StorageFull,
+    StorageSlow,
     StorageUnavailable,
 )
 from setwise.service.domain.jobs import Job, JobState, RetryRule
 from setwise.service.runtime.worker import Interrupted, JobReport, Task, Worker
 from setwise.service.services.jobs import Jobs
-from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.transaction import Transaction, Transactions
 from tests.building import jobs
 from tests.fakes import FakeClock, FakeIds
 from tests.sqlite import Database
@@ -330,16 +333,60 @@ def test_a_worker_outlives_a_silent_database(world: World) -> None:
     worker.stop()
 
 
-def test_what_could_not_be_stored_is_tried_again_and_says_why(world: World) -> None:
+@pytest.mark.parametrize(
+    ("fault", "after_one", "after_two"),
+    [
+        (StorageUnavailable("asleep"), (JobState.QUEUED, 0), (JobState.QUEUED, 0)),
+        (StorageSlow("cancelled"), (JobState.QUEUED, 1), (JobState.FAILED, 2)),
+        (StorageDamaged("cut off"), (JobState.FAILED, 1), (JobState.FAILED, 1)),
+    ],
+    ids=["a database that is away", "one that is too slow", "a damaged file"],
+)
+def test_a_job_waits_for_a_database_that_is_away_and_fails_at_once_on_a_damaged_file(
+    world: World,
+    fault: ServiceError,
+    after_one: tuple[JobState, int],
+    after_two: tuple[JobState, int],
+) -> None:
     def fail(job: Job, report: JobReport) -> None:
-        raise StorageUnavailable("the file is cut off")
+        raise fault
 
     world.jobs().enqueue("fail")
     worker = world.worker(fail=Task(fail))
-    for state in (JobState.QUEUED, JobState.FAILED):
-        assert worker.run_one()
-        assert (world.job().state, world.job().error) == (state, "the file is cut off")
+    for state_and_attempts in (after_one, after_two):
+        worker.run_one()
+        assert (world.job().state, world.job().attempt) == state_and_attempts
+        assert fault.detail in {world.job().message, world.job().error}
         world.clock.advance(seconds=5)
+
+
+@pytest.mark.parametrize("fault", [None, StorageUnavailable("asleep"), ModelDamaged("no model")])
+def test_what_became_of_a_job_is_stored_once_the_database_is_back(
+    world: World, fault: ServiceError | None
+) -> None:
+    refusals: list[StorageUnavailable] = []
+
+    def begin(*, read_only: bool = False) -> Transaction:
+        if refusals:
+            raise refusals.pop()
+        return world.database(read_only=read_only)
+
+    def run(job: Job, report: JobReport) -> None:
+        refusals.extend([StorageUnavailable("asleep")] * 3)
+        if fault is not None:
+            raise fault
+
+    world.jobs().enqueue("x")
+    retries = RetryRule(attempts=1)
+    worker = Worker(
+        jobs(begin, world.clock, world.ids, lease=world.lease, retries=retries),
+        {"x": Task(run)},
+        poll_s=0.01,
+    )
+    assert worker.run_one()
+    assert not refusals
+    ends = {type(None): JobState.SUCCEEDED, StorageUnavailable: JobState.QUEUED}
+    assert world.job().state is ends.get(type(fault), JobState.FAILED)
 
 
 def test_a_worker_outlives_its_own_mistakes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

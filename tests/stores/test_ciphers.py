@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import StorageDamaged
 from setwise.service.stores.columns.ciphers import TextCipher, key_of, read_keys
 
 ONE, TWO = bytes(range(32)), bytes(range(1, 33))
@@ -28,7 +28,7 @@ def test_what_is_sealed_opens_again_and_shows_nothing(text: str) -> None:
 
 def test_another_key_opens_nothing() -> None:
     sealed = TextCipher([ONE]).seal("fever", PLACE)
-    with pytest.raises(StorageUnavailable, match="SETWISE_ENCRYPTION_KEYS lacks"):
+    with pytest.raises(StorageDamaged, match="SETWISE_ENCRYPTION_KEYS lacks"):
         TextCipher([TWO]).open(sealed, PLACE)
 
 
@@ -47,18 +47,18 @@ def test_a_text_that_was_changed_or_moved_does_not_open() -> None:
     for place in range(len(content)):
         content[place] ^= 1
         forged = f"{head}:{base64.urlsafe_b64encode(content).decode()}"
-        with pytest.raises(StorageUnavailable, match="damaged"):
+        with pytest.raises(StorageDamaged, match="damaged"):
             cipher.open(forged, PLACE)
         content[place] ^= 1
-    with pytest.raises(StorageUnavailable, match="damaged"):
+    with pytest.raises(StorageDamaged, match="damaged"):
         cipher.open(sealed, "predictions.metadata")
     of_row = cipher.seal("fever", PLACE, ("1", "clinic"))
     assert cipher.open(of_row, PLACE, ("1", "clinic")) == "fever"
     for row in ((), ("1",), ("2", "clinic"), ("1", "other"), ("1clinic", "")):
-        with pytest.raises(StorageUnavailable, match="another row"):
+        with pytest.raises(StorageDamaged, match="another row"):
             cipher.open(of_row, PLACE, row)
     for forged in (head + ":", head + ":A", head + ":é"):
-        with pytest.raises(StorageUnavailable):
+        with pytest.raises(StorageDamaged):
             cipher.open(forged, PLACE)
 
 

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, event, make_url, text
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import StorageDamaged, StorageSlow, StorageUnavailable
 from setwise.service.domain.predictions import Document, PredictionFilter
 from setwise.service.stores.database import POOL_SIZE, create, sqlite_path
 from setwise.service.stores.tables import metadata
@@ -96,8 +96,19 @@ def test_a_new_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     path = tmp_path / "letter.db"
     path.write_text("Dear Sir or Madam, " * 500)
-    with pytest.raises(StorageUnavailable, match="not an SQLite database"):
+    with pytest.raises(StorageDamaged, match="not an SQLite database"):
         store(Transactions(create(f"sqlite:///{path}")))
+
+
+def test_a_statement_that_takes_too_long_is_not_taken_for_a_database_that_is_away(
+    postgres_url: str,
+) -> None:
+    engine = create(postgres_url)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 1")
+        with pytest.raises(StorageSlow, match="took too long"):
+            connection.exec_driver_sql("SELECT pg_sleep(10)")
+    engine.dispose()
 
 
 def test_a_lock_held_by_another_program_for_too_long_is_reported_and_passes(

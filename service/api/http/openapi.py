@@ -43,6 +43,7 @@ _WITH_KEY = (
     errors.Forbidden,
     errors.TooManyRequests,
     errors.StorageUnavailable,
+    errors.StorageDamaged,
 )
 _WITH_BODY = (
     BODY_TOO_LARGE,

@@ -238,7 +238,7 @@ class Selections(Recorded):
                 if after is None:
                     return
                 if self.stopwatch() - started > LONGEST_EXPORT_S:
-                    raise errors.StorageUnavailable(
+                    raise errors.StorageSlow(
                         f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
                         "narrow the filter."
                     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import StorageDamaged
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -53,7 +53,7 @@ class TextCipher:
     def open(self, sealed: str, place: str, row: Row = ()) -> str:
         """Return the decrypted text.
 
-        Raises `StorageUnavailable` if the key is missing, or the text was changed or moved.
+        Raises `StorageDamaged` if the key is missing, or the text was changed or moved.
         """
         name, _, body = sealed.removeprefix(SEALED).partition(":")
         cipher = self._ciphers.get(name)
@@ -64,7 +64,7 @@ class TextCipher:
             bound_to = _associated(place, row)
             opened = cipher.decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], bound_to)
         except (InvalidTag, binascii.Error, ValueError) as error:
-            raise StorageUnavailable(
+            raise StorageDamaged(
                 f"A stored text ({place}) is damaged or belongs to another row: it does not fit "
                 f"its key {name}."
             ) from error
@@ -88,9 +88,9 @@ def key_of(sealed: str) -> str | None:
     return sealed.removeprefix(SEALED).partition(":")[0] if sealed.startswith(SEALED) else None
 
 
-def missing(name: str) -> StorageUnavailable:
+def missing(name: str) -> StorageDamaged:
     """Return the error for a text whose key is not configured."""
-    return StorageUnavailable(
+    return StorageDamaged(
         f"Stored texts are encrypted under key {name}, which SETWISE_ENCRYPTION_KEYS lacks."
     )
 

@@ -13,7 +13,7 @@ from sqlalchemy import JSON, DateTime, Dialect, String, Text
 from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import StorageDamaged
 from setwise.service.stores.columns.ciphers import SEALED, Row, TextCipher, key_of, missing
 
 log = structlog.get_logger(__name__)
@@ -115,7 +115,7 @@ class Stored:
         name = key_of(raw) if isinstance(raw, str) else None
         if name is None:
             if cipher is not None:
-                raise StorageUnavailable(
+                raise StorageDamaged(
                     f"A stored text ({self.place}) is not encrypted, but the service has a key."
                 )
             return raw.removeprefix(_PLAIN) if isinstance(raw, str) else raw
@@ -150,7 +150,7 @@ def opened(stored: Stored | None, *row: str, otherwise: object) -> Any:  # noqa:
         return None
     try:
         return stored.open(row)
-    except (StorageUnavailable, ValueError) as error:
+    except (StorageDamaged, ValueError) as error:
         _log_unreadable(stored.place, row, str(error))
         return otherwise
 

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import StorageDamaged, StorageUnavailable
 from setwise.service.stores.columns.ciphers import KEY_ID_LENGTH, SEALED, TextCipher, key_of
 from setwise.service.stores.columns.types import (
     InRow,
@@ -333,7 +333,7 @@ def _reseal_some(
         key, row, raw = fields[: len(keys)], tuple(fields[len(keys) : -1]), fields[-1]
         try:
             value = place.stored(raw, cipher).open(row)
-        except (StorageUnavailable, ValueError):
+        except (StorageDamaged, ValueError):
             damaged.append(f"{place.name} of {'/'.join(map(str, key))}")
             continue
         done = connection.execute(

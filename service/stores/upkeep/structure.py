@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, text
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import StorageDamaged, StorageUnavailable
 from setwise.service.stores.database import READ_ONLY, create
 from setwise.service.stores.upkeep import migrate
 from setwise.service.stores.upkeep.revisions import revision_of
@@ -157,7 +157,7 @@ def refuse_foreign_file(path: Path) -> None:
     engine = create(f"sqlite:///{path}")
     try:
         refuse_foreign(engine)
-    except StorageUnavailable as error:
+    except (StorageUnavailable, StorageDamaged) as error:
         raise ValueError(f"its database is damaged: {error.detail}") from error
     finally:
         engine.dispose()
