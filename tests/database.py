@@ -254,8 +254,7 @@ def postgres_server() -> Iterator[PostgresServer]:
     if given:
         yield PostgresServer(make_url(given).set(drivername="postgresql+psycopg"))
         return
-    with server_or_skip() as server, pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PATH", str(find_binaries()), prepend=os.pathsep)  # for pg_dump
+    with server_or_skip() as server:
         yield server
 
 

@@ -28,7 +28,7 @@ commands = typer.Typer()
 MANIFEST = "backup.json"
 _DATABASE, _PEPPER = "database", "pepper"
 _MEMBER = re.compile(
-    r"backup\.json|database|pepper|(artifacts|files)(/(?!\.{1,2}(/|$))[^/\\:\0]+)+"
+    r"backup\.json|database|pepper|(artifacts|files)(/(?!\.{1,2}(/|$))[^/\\:\0*?\[\]]+)+"
 )
 _DAMAGES: tuple[type[Exception], ...] = (*UNREADABLE, KeyError, TypeError, RecursionError)
 

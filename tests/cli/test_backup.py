@@ -8,12 +8,11 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from sqlalchemy import func, insert, make_url, select
+from sqlalchemy import func, insert, select
 
 from setwise.service.cli.backup import MANIFEST
 from setwise.service.stores import database as engines
 from setwise.service.stores.tables import outbox_messages
-from setwise.service.stores.upkeep import backup as databases
 from tests.cli.installation import fill
 from tests.cli.running import Content, content, refusal, status
 from tests.database import ON_BOTH
@@ -258,25 +257,3 @@ def test_another_pepper_is_overwritten_only_on_request(
     assert "differs" in refusal(capsys, "restore", archive)
     assert there.run("restore", archive, "--force") == 0
     assert (there.data / "pepper").read_bytes() == (here.data / "pepper").read_bytes()
-
-
-def test_the_tools_of_postgresql_are_named_if_missing_and_show_no_password(
-    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = make_url(postgres_url).set(password="let:me@in")
-    engine = engines.create(url.render_as_string(hide_password=False))
-    tool = tmp_path / "pg_dump"
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match="pg_dump is missing: install postgresql-client"):
-        databases.dump(engine, tmp_path / "dump")
-    tool.write_text(
-        f'#!/bin/sh\necho "$@" > {tmp_path}/arguments; echo "$PGPASSWORD" > {tmp_path}/password\n'
-        'echo "pg_dump: error: aborting because of server version mismatch" >&2; exit 1\n'
-    )
-    tool.chmod(0o755)
-    with pytest.raises(ValueError, match=r"pg_dump failed: .* server version mismatch"):
-        databases.dump(engine, tmp_path / "dump")
-    assert "let" not in (tmp_path / "arguments").read_text()
-    assert str(url.database) in (tmp_path / "arguments").read_text()
-    assert (tmp_path / "password").read_text() == "let:me@in\n"
-    engine.dispose()

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.database import find_binaries
 from tests.ports import held_port
 from tests.trained import Artifacts
 
@@ -88,7 +87,7 @@ def test_the_entry_points_of_the_image_work_on_postgresql(
 ) -> None:
     data = tmp_path / "data"
     environment = {
-        "PATH": f"{image / 'bin'}:{find_binaries()}:/usr/bin:/bin",
+        "PATH": f"{image / 'bin'}:/usr/bin:/bin",
         "HOME": "/nonexistent",
         "PYTHONDONTWRITEBYTECODE": "1",
         "NUMBA_CACHE_DIR": str(data / "compiled"),

@@ -65,6 +65,26 @@ def downgrade(engine: Engine, revision: str) -> Status:
     return check(engine)
 
 
+def rebuild(
+    engine: Engine, revision: str, fill: Callable[[Connection], None], *, app_user: str = ""
+) -> None:
+    """Replace all tables by those of ``revision``, filled and then upgraded as by `upgrade`.
+
+    It is one transaction: if something fails, the database is as it was.
+    """
+    with _alone(engine) as connection:
+        before = revision_of(connection)
+        _refuse_unknown(before)
+        _refuse_unknown(revision)
+        if before is not None:
+            _run(connection, command.downgrade, "base")
+        _run(connection, command.upgrade, revision)
+        fill(connection)
+        _run(connection, command.upgrade, "head")
+        if app_user:
+            grants.grant(connection, app_user)
+
+
 @contextmanager
 def _alone(engine: Engine) -> Iterator[Connection]:
     """Open and commit a transaction that excludes other migrations."""

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from setwise.service.stores.database import create, sqlite_path
-from setwise.service.stores.upkeep import backup, migrate, revisions, structure
+from setwise.service.stores.upkeep import migrate, structure
 
 PLANTED = {
     "sqlite": "CREATE TRIGGER planted AFTER INSERT ON api_keys"
@@ -39,16 +39,6 @@ def test_what_was_added_dropped_and_changed_is_named(engine: Engine) -> None:
     assert "trigger audit_events_keep_delete of audit_events is missing" in message
     changed = "table sessions was changed" if sqlite else "column planted of sessions was added"
     assert changed in message
-
-
-@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
-def test_a_dump_with_a_planted_rule_is_not_used(engine: Engine, tmp_path: Path) -> None:
-    with engine.begin() as connection:
-        connection.execute(text(PLANTED["postgresql"]))
-    backup.dump(engine, tmp_path / "dump")
-    with pytest.raises(ValueError, match="rule planted of api_keys was added"):
-        backup.load(engine, tmp_path / "dump")
-    assert revisions.current(engine) is None
 
 
 @pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
