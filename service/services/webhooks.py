@@ -120,9 +120,15 @@ class Webhooks(Recorded):
             raise errors.InvalidRequest(f"Nothing can be delivered like this: {first}.", faults)
 
     def delete(self, caller: Caller, endpoint_id: str, expected_version: int | None = None) -> None:
-        """Delete an endpoint and its secrets, and cancel deliveries; keep the log."""
+        """Delete an endpoint and its secrets, and cancel deliveries; keep the log.
+
+        Secrets that somebody planted at a deleted endpoint are deleted too.
+        """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
+            if transaction.endpoints.empty_deleted(endpoint_id):
+                self._note(transaction, caller, "webhook.emptied", endpoint_id)
+                return
             endpoint = _load(transaction, endpoint_id, expected_version)
             cancelled = transaction.deliveries.cancel(endpoint.id, self.now())
             transaction.endpoints.delete(endpoint.id, self.now())

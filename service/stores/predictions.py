@@ -323,26 +323,23 @@ class TextStore(Store):
     def _purge_documents(self, ids: Sequence[str], now: datetime) -> int:
         column = predictions.c
         rows = self._connection.execute(
-            select(column.id, column.client_id).where(
-                column.id.in_(ids), column.purged_at.is_(None)
-            )
+            select(column.id, column.client_id).where(column.id.in_(ids))
         ).all()
         if not rows:
             return 0
-        SearchIndex(self._connection).forget_words([row.id for row in rows])
-        # Row by row, because the empty metadata is bound to its row too.
-        return self._connection.execute(
+        unpurged = column.id.in_(ids) & column.purged_at.is_(None)
+        index = SearchIndex(self._connection)
+        index.forget_words(list(self._connection.scalars(select(column.id).where(unpurged))))
+        # Row by row, because the empty metadata is bound to its row too; and also what is purged
+        # already, where somebody may have planted a value that nobody can read.
+        self._connection.execute(
             update(predictions)
-            .where(column.id == bindparam("own_id"), column.purged_at.is_(None))
-            .values(
-                text=None,
-                features=None,
-                answer=None,
-                metadata=bindparam("nothing"),
-                purged_at=now,
-            ),
+            .where(column.id == bindparam("own_id"))
+            .values(text=None, features=None, answer=None, metadata=bindparam("nothing")),
             [{"own_id": row.id, "nothing": InRow({}, tuple(row))} for row in rows],
-        ).rowcount
+        )
+        purged = update(predictions).where(unpurged).values(purged_at=now)
+        return self._connection.execute(purged).rowcount
 
     def _purge_skips(self, ids: Sequence[str]) -> None:
         column = review_skips.c

@@ -162,6 +162,20 @@ class EndpointStore(Store):
             .values(deleted_at=now, secrets=InRow([], (endpoint_id,)))
         )
 
+    def empty_deleted(self, endpoint_id: str) -> bool:
+        """Delete secrets that stand at a deleted endpoint; return whether there were any."""
+        column = webhook_endpoints.c
+        query = select(column.secrets).where(column.deleted_at.is_not(None))
+        stored = self._named(query, column.id, endpoint_id, lambda row: row["secrets"])
+        if stored is None or opened(stored, endpoint_id, otherwise=None) == []:
+            return False
+        self._connection.execute(
+            update(webhook_endpoints)
+            .where(column.id == endpoint_id)
+            .values(secrets=InRow([], (endpoint_id,)))
+        )
+        return True
+
 
 def _endpoint_row(endpoint: Endpoint) -> dict[str, object]:
     secrets = [

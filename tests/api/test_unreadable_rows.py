@@ -51,19 +51,26 @@ def plant(service: Service, how: str, place: SealedColumn) -> str:
             select(key, place.raw).where(place.column.is_not(None)).order_by(key)
         ).all()
     (_, donor), (row, value) = values[0], values[-1]
+    _write(service, place, row, _unreadable(how, place, donor=donor, value=value))
+    return str(row)
+
+
+def _unreadable(how: str, place: SealedColumn, *, donor: str, value: str) -> str:
     sealing = TextCipher([ONE]).sealing_id
-    planted = {
+    return {
         "moved": donor,
         "damaged": value[:-7],
         "plain": PLANTED.get(place.name, "planted"),
         "of a lost key": value.replace(sealing, "0a1b2c3d"),
     }[how]
+
+
+def _write(service: Service, place: SealedColumn, row: str, value: str) -> None:
+    (key, *_) = place.table.primary_key.columns
     unguarded(
-        engine,
-        f"UPDATE {place.table.name} SET {place.column.name} = '{planted}' "
-        f"WHERE {key.name} = '{row}'",
+        service.database.engine,
+        f"UPDATE {place.table.name} SET {place.column.name} = '{value}' WHERE {key.name} = '{row}'",
     )
-    return str(row)
 
 
 def ids(service: Service, table: str) -> list[str]:
@@ -111,16 +118,59 @@ def test_everything_beside_an_unreadable_row_of_each_column_is_read(
     assert document["text"] is None
 
 
+def _erase(service: Service) -> None:
+    for prediction in ids(service, "predictions"):
+        body = {"prediction_id": prediction}
+        assert service.post("/v1/admin/erasures", by="admin", json=body).status_code == 200
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_an_unreadable_row_is_repaired(service: Service, how: str) -> None:
     bad = {place.name: plant(service, how, place) for place in sealed_columns()}
-    for prediction in {bad["predictions.text"], bad["predictions.metadata"]}:
-        body = {"prediction_id": prediction}
-        assert service.post("/v1/admin/erasures", by="admin", json=body).status_code == 200
+    _erase(service)
     webhook = f"/v1/admin/webhooks/{bad['webhook_endpoints.secrets']}"
     assert service.post(f"{webhook}/rotate-secret", by="admin").status_code == 200
     setattr(service.database.engine.dialect, CIPHER, TextCipher([TWO, ONE]))
     assert encryption.reseal(service.database.engine, silent) > 0
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_what_is_planted_where_something_was_erased_or_deleted_is_repaired_in_the_same_way(
+    service: Service, how: str
+) -> None:
+    """Of each sealed column whose row stays, which those of comments do not."""
+    engine, webhooks = service.database.engine, ids(service, "webhook_endpoints")
+    keep = [place for place in sealed_columns() if place.table.name != "comments"]
+    with engine.connect() as connection:
+        values = {
+            place: connection.execute(
+                select(place.table.primary_key.columns[0], place.raw)
+                .where(place.column.is_not(None))
+                .order_by(place.table.primary_key.columns[0])
+            ).all()
+            for place in keep
+        }
+    repairs = (
+        lambda: _erase(service),
+        lambda: [
+            service.send("DELETE", f"/v1/admin/webhooks/{webhook}", by="admin")
+            for webhook in webhooks
+        ],
+    )
+    for repair in repairs:
+        repair()
+    for place, rows in values.items():
+        (_, donor), (row, value) = rows[0], rows[-1]
+        _write(service, place, row, _unreadable(how, place, donor=donor, value=value))
+    setattr(engine.dialect, CIPHER, TextCipher([TWO, ONE]))
+    encryption.note_key(engine, START)
+    with pytest.raises(encryption.NotDone, match=f"{len(keep)} stored values cannot be opened"):
+        encryption.reseal(engine, silent)
+    for repair in repairs:
+        repair()
+    encryption.reseal(engine, silent)
+    again = service.send("DELETE", f"/v1/admin/webhooks/{webhooks[0]}", by="admin")
+    assert again.status_code == 404
 
 
 def test_a_webhook_whose_secret_is_unreadable_waits_alone(service: Service) -> None:
