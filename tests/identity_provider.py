@@ -72,7 +72,7 @@ class IdentityProvider:
             "preferred_username": "ann",
             "groups": ["coders"],
         } | self.claims
-        header = {"alg": self.algorithm, "kid": "one"}
+        header = {"alg": self.algorithm, "kid": self.key.kid}
         return 200, {"id_token": jwt.encode(header, claims, self.key, [self.algorithm])}
 
 

@@ -117,7 +117,7 @@ class OpenIdConnect:
 
     def _claims(self, token: str, keys: "KeySet", attempt: SignInAttempt) -> dict[str, Any]:
         from joserfc import jwt  # noqa: PLC0415 -- of the extra `oidc`
-        from joserfc.errors import JoseError  # noqa: PLC0415 -- as above
+        from joserfc.errors import InvalidKeyIdError, JoseError  # noqa: PLC0415 -- as above
 
         expected = jwt.JWTClaimsRegistry(
             leeway=LEEWAY_S,
@@ -129,7 +129,12 @@ class OpenIdConnect:
             nonce={"essential": True, "value": attempt.nonce},
         )
         try:
-            claims: dict[str, Any] = jwt.decode(token, keys, algorithms=list(ALGORITHMS)).claims
+            try:
+                claims = jwt.decode(token, keys, algorithms=list(ALGORITHMS)).claims
+            except InvalidKeyIdError:  # the provider has changed its keys since they were read
+                self._known = None
+                _, keys = self._described()
+                claims = jwt.decode(token, keys, algorithms=list(ALGORITHMS)).claims
             expected.validate(claims)
         except (JoseError, ValueError) as error:
             raise Unauthenticated(

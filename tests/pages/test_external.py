@@ -141,6 +141,26 @@ def test_a_token_signed_by_somebody_else_is_refused(
     assert people(browser) == []
 
 
+def test_keys_that_the_provider_changed_are_read_again_at_once(
+    browser: Browser, provider: IdentityProvider
+) -> None:
+    come_in(browser, provider)
+    provider.key = RSAKey.generate_key(2048, {"kid": "two"})
+    assert come_in(Browser(browser._service), provider).status_code == 303
+    provider.published, provider.key = provider.key, RSAKey.generate_key(2048, {"kid": "three"})
+    assert come_in(Browser(browser._service), provider).status_code == 403
+
+
+def test_who_lost_every_group_is_signed_out_everywhere_at_the_next_attempt(
+    browser: Browser, provider: IdentityProvider
+) -> None:
+    come_in(browser, provider)
+    assert browser.get("/account").status_code == 200
+    provider.claims = {"groups": ["visitors"]}
+    assert come_in(Browser(browser._service), provider).status_code == 403
+    assert browser.get("/account").status_code == 303
+
+
 def test_only_the_browser_that_left_can_come_back(
     browser: Browser, provider: IdentityProvider
 ) -> None:

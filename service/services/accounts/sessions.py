@@ -93,9 +93,13 @@ class Sessions(Guarded):
 
         The provider decides name and role at each sign-in, and the first sign-in creates the
         account. An administrator can still disable it. Raises `Forbidden` if the identity has no
-        role or the account is disabled.
+        role, which also ends its sessions, or the account is disabled.
         """
         if identity.role is None:
+            with self.begin() as transaction:
+                person = transaction.people.by_external_id(identity.id)
+                if person is not None:
+                    dismiss(transaction, person.id)
             raise errors.Forbidden("None of your groups has a role here; ask an administrator.")
         service = SYSTEM.calling_from(None, visitor.request_id)
         name = identity.name.replace("\x00", "").strip()[:LONGEST_NAME] or "unnamed"
