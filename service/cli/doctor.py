@@ -32,9 +32,6 @@ LITTLE_FREE_BYTES: Final = 2_000_000_000
 LARGEST_CLOCK_ERROR: Final = timedelta(seconds=2)
 """Larger errors make signatures, expiries and lists by time wrong."""
 
-NEWEST_VALUES: Final = 100_000
-"""Rows of each encrypted column whose keys are checked."""
-
 LATEST_START: Final = timedelta(minutes=10)
 """If work is overdue for longer, probably no worker is running."""
 
@@ -278,7 +275,7 @@ def _encryption(engine: "Engine") -> Finding:
     fault = encryption.unsealed(engine)
     if fault is not None:
         return _fault("encryption", fault, "unset SETWISE_ENCRYPTION_KEYS")
-    fault = encryption.unreadable(engine, NEWEST_VALUES)
+    fault = encryption.unreadable(engine, newest=None)
     if fault is not None:
         return _fault("encryption", fault, encryption.CURE)
     cipher = cipher_of(engine.dialect)

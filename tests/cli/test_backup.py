@@ -203,6 +203,7 @@ def _locked(sound: Path, other: Path) -> None:
         (_rewritten(lambda members: members.update({"files/./x": b""})), "other files"),
         (_rewritten(lambda members: members.update({"files//etc/x": b""})), "other files"),
         (_rewritten(lambda members: members.update({"/etc/x": b""})), "other files"),
+        (_rewritten(lambda members: members.update({"files/*/x": b""})), "other files"),
         (_rewritten(lambda members: members.update({"other": b""})), "other files"),
     ],
 )

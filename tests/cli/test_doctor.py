@@ -102,12 +102,15 @@ def _no_database(data: Path, url: str) -> None:
     Path(url.removeprefix("sqlite:///")).write_bytes(b"no database" * 1000)
 
 
-def _sealed_value(data: Path, url: str) -> None:
+def _buried_sealed_value(data: Path, url: str) -> None:
+    """Store a sealed value before more others than a server looks at when it starts."""
     _change(
         url,
-        "INSERT INTO webhook_endpoints (id, url, description, events, secrets, version, created_at)"
-        " VALUES ('019b7a0b-0000-7000-8000-00000000fffd', 'https://x', '', '[]',"
-        " '\"sw1:0a1b2c3d:AAAA\"', 1, '2026-01-01 00:00:00.000000')",
+        "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)"
+        "INSERT INTO webhook_endpoints (id, url, description, events, secrets, version, created_at,"
+        " deleted_at) SELECT printf('019b7a0b-0000-7000-8000-%012d', i), 'https://x', '', '[]',"
+        " CASE i WHEN 0 THEN '\"sw1:0a1b2c3d:AAAA\"' ELSE '[]' END, 1,"
+        " '2026-01-01 00:00:00.000000', '2026-01-01 00:00:00.000000' FROM n",
     )
 
 
@@ -203,7 +206,7 @@ def _change(url: str, statement: str) -> None:
         (_revoked, "keys", "warning", "setwise key create --role admin"),
         (_from_the_future, "clock", "warning", "NTP"),
         (_tripped, "breaker", "warning", "GET /v1/admin/breaker"),
-        (_sealed_value, "encryption", "fault", "setwise db reencrypt"),
+        (_buried_sealed_value, "encryption", "fault", "setwise db reencrypt"),
         (_sealed, "encryption", "fault", "SETWISE_ENCRYPTION_KEYS"),
     ],
 )

@@ -1,7 +1,6 @@
 """Which keys encrypted the stored values, and re-encryption under a new key."""
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,11 +14,13 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    case,
     cast,
     delete,
     func,
     literal,
     select,
+    text,
     true,
     tuple_,
     update,
@@ -27,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.errors import StorageDamaged, StorageUnavailable
-from setwise.service.stores.columns.ciphers import KEY_ID_LENGTH, SEALED, TextCipher, key_of
+from setwise.service.stores.columns.ciphers import KEY_ID_LENGTH, SEALED, TextCipher
 from setwise.service.stores.columns.types import (
     InRow,
     Sealed,
@@ -41,14 +42,15 @@ from setwise.service.stores.tables import encryption_keys, metadata
 _ROWS_AT_ONCE = 200
 
 NEWEST = 1_000
-"""Rows of each column that a server looks at when it starts: the latest mistake shows there."""
+"""Rows of each column that a server looks at when it starts, where the latest mistake shows."""
 
 PASSES = 5
 """How often to look for values that servers wrote under another key in the meantime."""
 
 CURE = (
     "add their key after the new one, if you still have it, and run setwise db reencrypt; "
-    "otherwise erase those documents, rotate those webhooks' secrets, or restore a backup"
+    "otherwise erase those documents, rotate those webhooks' secrets or delete those webhooks "
+    "again, or restore a backup"
 )
 """What to do about values that cannot be opened."""
 
@@ -83,18 +85,37 @@ class SealedColumn:
         """The value as stored, also of JSON."""
         return cast(self.column, Text)
 
+    @property
+    def head(self) -> ColumnElement[str]:
+        """What a value begins with, up to the id of its key.
+
+        PostgreSQL reads no more of a long text for it.
+        """
+        return func.substr(self.raw, 1, len(f"{self._quote}{SEALED}:") + KEY_ID_LENGTH)
+
+    @property
+    def key_id(self) -> ColumnElement[str]:
+        """The id of the key of a sealed value; null for a plain one."""
+        before = len(f"{self._quote}{SEALED}")
+        return case((self._sealed, func.substr(self.raw, before + 1, KEY_ID_LENGTH)))
+
     def outdated(self, *key_ids: str) -> ColumnElement[bool]:
         """Return the condition that a value is not sealed under one of these keys."""
-        sealed = [self._begins(f"{SEALED}{name}:") for name in key_ids]
-        return and_(self.column.is_not(None), *(~begins for begins in sealed))
+        heads = [f"{self._quote}{SEALED}{name}:" for name in key_ids]
+        return and_(self.column.is_not(None), self.head.not_in(heads))
 
     def strange(self, cipher: TextCipher | None) -> ColumnElement[bool]:
         """Return the condition that no key of this process opens a value."""
-        return self._begins(SEALED) if cipher is None else self.outdated(*cipher.key_ids)
+        return self._sealed if cipher is None else self.outdated(*cipher.key_ids)
 
-    def _begins(self, start: str) -> ColumnElement[bool]:
-        quote = '"' if isinstance(self.type, SealedJson) else ""
-        return self.raw.startswith(f"{quote}{start}", autoescape=True)
+    @property
+    def _sealed(self) -> ColumnElement[bool]:
+        start = f"{self._quote}{SEALED}"
+        return func.substr(self.raw, 1, len(start)) == start
+
+    @property
+    def _quote(self) -> str:
+        return '"' if isinstance(self.type, SealedJson) else ""
 
     def stored(self, raw: str, cipher: TextCipher) -> Stored:
         """Return the value of its text in the database."""
@@ -183,22 +204,28 @@ def _foreign(cipher: TextCipher, noted: set[str]) -> str | None:
     return _lacking(noted - set(cipher.key_ids))
 
 
-def unreadable(engine: Engine, newest: int = NEWEST) -> str | None:
-    """Return a message if no key of this process opens some of the newest stored values.
+def unreadable(engine: Engine, newest: int | None = NEWEST) -> str | None:
+    """Return a message if no key of this process opens some of the stored values.
 
     A server that went on under a retired key has left them, or they were planted.
+
+    ``newest``: How many rows of each column to look at; None for all of them, in one pass of the
+    database over each table.
     """
     cipher = cipher_of(engine.dialect)
-    counts: Counter[tuple[str, str | None]] = Counter()
+    counts: dict[tuple[str, str | None], int] = {}
     with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
+        _take_time(connection)
         for place in sealed_columns():
-            begins = func.substr(place.raw, 1, len(f'"{SEALED}{"0" * KEY_ID_LENGTH}:'))
-            order = (key.desc() for key in place.table.primary_key.columns)
-            seen = select(begins.label("head"), place.strange(cipher).label("strange"))
-            seen = seen.where(place.column.is_not(None)).order_by(*order).limit(newest)
-            rows = seen.subquery().c
-            for head in connection.execute(select(rows.head).where(rows.strange)).scalars():
-                counts[place.name, key_of(head.lstrip('"'))] += 1
+            present = select(place.key_id.label("key_id"), place.strange(cipher).label("strange"))
+            present = present.where(place.column.is_not(None))
+            if newest is not None:
+                order = (key.desc() for key in place.table.primary_key.columns)
+                present = present.order_by(*order).limit(newest)
+            value = present.subquery().c
+            query = select(value.key_id, func.count()).where(value.strange).group_by(value.key_id)
+            for key_id, count in connection.execute(query):
+                counts[place.name, key_id] = count
     if not counts:
         return None
     named = ", ".join(
@@ -206,6 +233,12 @@ def unreadable(engine: Engine, newest: int = NEWEST) -> str | None:
         for (place, name), count in counts.items()
     )
     return f"SETWISE_ENCRYPTION_KEYS cannot open some stored values: {named}."
+
+
+def _take_time(connection: Connection) -> None:
+    """Let statements of the transaction read whole tables, however long that takes."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL statement_timeout = 0"))
 
 
 def note_key(engine: Engine, now: datetime) -> None:
@@ -281,6 +314,7 @@ def retire(engine: Engine, files_outdated: Callable[[], bool] = lambda: False) -
     if cipher is None:
         return
     with engine.begin() as connection:
+        _take_time(connection)
         # First, which waits for those who write under the old key and refuses later ones.
         connection.execute(delete(encryption_keys).where(encryption_keys.c.id != cipher.sealing_id))
         for place in sealed_columns():
@@ -306,6 +340,7 @@ def _reseal_place(
     after: Sequence[object] | None = None
     while True:
         with engine.begin() as connection:
+            _take_time(connection)
             after, done = _reseal_some(connection, place, after, cipher, damaged)
         changed += done
         if after is None:

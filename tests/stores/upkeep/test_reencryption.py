@@ -237,6 +237,7 @@ def test_values_under_a_key_that_is_gone_are_counted(opened: Open) -> None:
     unguarded(both, f"DELETE FROM encryption_keys WHERE id = '{TextCipher([ONE]).sealing_id}'")
     assert encryption.unreadable(both) is None
     fault = encryption.unreadable(opened(TWO)) or ""
+    assert encryption.unreadable(opened(TWO), newest=None) == fault
     assert f"3 of predictions.text (key {TextCipher([ONE]).sealing_id})" in fault
     assert "3 of predictions.metadata" in fault
     assert encryption.unreadable(opened(TWO), newest=1) is None
