@@ -13,6 +13,9 @@ from setwise.service.api.http.problems import HttpFault
 _PLAIN, _GZIP = {"", "identity"}, {"gzip", "x-gzip"}
 _UTF_8 = {"", "utf-8", "utf8", "us-ascii"}
 
+MOST_MEMBERS = 1_000
+"""Parts of a gzipped body: each costs time, also if it is empty."""
+
 
 class BodyDecoder:
     """Decodes a body as its Content-Encoding says, chunk by chunk.
@@ -24,6 +27,7 @@ class BodyDecoder:
         self._encoding = Headers(scope=scope).get("content-encoding", "").strip().lower()
         self._inflate = zlib.decompressobj(wbits=31)
         self._began = False
+        self._members = 1
         if self._encoding in _GZIP:
             left = [item for item in scope["headers"] if item[0] != b"content-encoding"]
             scope["headers"] = left
@@ -47,6 +51,9 @@ class BodyDecoder:
                 plain += self._inflate.decompress(chunk, limit + 1 - len(plain))
                 chunk = self._inflate.unconsumed_tail
                 if self._inflate.eof and self._inflate.unused_data:  # another member follows
+                    self._members += 1
+                    if self._members > MOST_MEMBERS:
+                        raise HttpFault(MALFORMED_JSON, _DAMAGED)
                     chunk = self._inflate.unused_data
                     self._inflate = zlib.decompressobj(wbits=31)
         except zlib.error as error:
