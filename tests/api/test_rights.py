@@ -6,7 +6,7 @@ import pytest
 
 from setwise.service.domain.callers import SYSTEM, Permission, Role
 from setwise.service.settings import Settings
-from tests.edge import Service, build_service
+from tests.edge import Service, assert_problem, build_service
 from tests.rights import BY_BODY, OPEN, operations
 
 UNKNOWN = "019b7a0b-0000-7000-9000-0000000000ff"
@@ -55,6 +55,18 @@ def test_an_operation_is_open_to_the_roles_and_scopes_of_the_table(
         if refused == right.opens(role, scopes):
             differing.append((role, scopes, response.text))
     assert not differing
+
+
+@pytest.mark.parametrize("operation", operations(), ids=" ".join)
+def test_no_body_is_read_for_a_caller_without_a_key(
+    service: Service, operation: tuple[str, str]
+) -> None:
+    """What is parsed takes memory and time, and its faults say what the service knows."""
+    method, path = operation
+    address = "/".join(UNKNOWN if part.startswith("{") else part for part in path.split("/"))
+    headers = {"Content-Type": "application/json"}
+    response = service.send(method, address, content=b"{broken", headers=headers)
+    assert_problem(response, 401, "unauthenticated")
 
 
 def test_the_table_has_every_operation(service: Service) -> None:

@@ -13,6 +13,7 @@ from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from setwise.service.api.http.dependencies import caller_of
 from setwise.service.api.http.encodings import BodyDecoder, check_charset
 from setwise.service.api.http.idempotency import HEADER, Handler, once
 from setwise.service.api.http.problem_kinds import (
@@ -74,8 +75,11 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
         if self.body_field is None:
             return self._once(handle)
+        for_callers = any(needed.call is caller_of for needed in self.dependant.dependencies)
 
         async def handle_strictly(received: Request) -> Response:
+            if for_callers:  # before the body is read and parsed, which takes memory and time
+                await caller_of(received)
             return await handle(await strictly(received))
 
         return self._once(handle_strictly)
