@@ -352,6 +352,11 @@ _PROMISE: tuple[tuple[str, str, _Measure], ...] = (
         lambda glance: glance.accuracy.high,
     ),
     (
+        "setwise_promised_accuracy_ratio",
+        "Mean confidence of the label sets of setwise_accuracy_ratio.",
+        lambda glance: glance.promised,
+    ),
+    (
         "setwise_sent_ratio",
         "Share of the documents of 30 days that were sent without a person.",
         lambda glance: glance.sent / glance.documents if glance.documents else None,

@@ -102,6 +102,9 @@ class Recent(AnswerBody):
     accuracy: ShareBody = Field(
         description=f"Of the sets that were confident enough to be sent. {UNDECIDED}"
     )
+    promised: Probability | None = Field(
+        description="Mean confidence of the sets of `accuracy`, to compare with it."
+    )
     undecided: int = Field(
         ge=0, description="Contradictions that a lead has yet to decide, counted as wrong."
     )
@@ -127,6 +130,7 @@ class Recent(AnswerBody):
             sent=seen.sent,
             accuracy=ShareBody.of(seen.accuracy),
             drawn=seen.drawn,
+            promised=seen.promised,
             undecided=seen.undecided,
             reported=ShareBody.of(seen.reported),
             hours_saved=seen.hours_saved,
@@ -156,6 +160,7 @@ class Summary(AnswerBody):
                 "sent": 620,
                 "accuracy": SHARE,
                 "drawn": True,
+                "promised": 0.958,
                 "undecided": 2,
                 "reported": {**SHARE, "value": 0.97},
                 "hours_saved": 7.5,

@@ -187,6 +187,16 @@ def confident(check: Known) -> bool:
     return check.reason in CONFIDENT
 
 
+def promised(cells: Sequence[Cell]) -> float | None:
+    """Return the mean confidence of the confident documents; None without any.
+
+    These are the documents whose accuracy audits estimate, so that both can be compared.
+    """
+    sure = [cell for cell in cells if confident(cell)]
+    documents = sum(cell.documents for cell in sure)
+    return sum(cell.confidence for cell in sure) / documents if documents else None
+
+
 def _kind(check: Known) -> float | None:
     """Return the inclusion probability of confident documents; None where people read all."""
     return (check.inclusion_probability or 0.0) if confident(check) else None

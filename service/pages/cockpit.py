@@ -198,6 +198,10 @@ class Tile:
     """Class that colours it."""
     documents: str = ""
     """Address of the documents behind it, if any are."""
+    promise: str = ""
+    """What the confidences say of it."""
+    broken: bool = False
+    """Whether checks contradict that, so that recalibration is offered."""
 
 
 def _tiles(seen: Glance) -> list[Tile]:
@@ -220,6 +224,8 @@ def _tiles(seen: Glance) -> list[Tile]:
             f"{work.right_enough(seen)} {_certificate(seen)}",
             {True: "good", False: "bad", None: ""}[seen.met],
             "" if accuracy.value is None else address(**wrong, **within),
+            work.promise(seen),
+            broken=seen.promise_holds is False,
         ),
         Tile(
             "How much is automatic?",

@@ -9,7 +9,7 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import verdict
-from setwise.service.domain.reports import Backlog, Cell, confident, standing
+from setwise.service.domain.reports import Backlog, Cell, confident, promised, standing
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.analysis.cockpit import (
@@ -238,6 +238,7 @@ class Reports:
             weeks=rows if period.pace is Granularity.WEEK else over(Granularity.WEEK),
             known=known,
             accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
+            promised=promised(cells),
             undecided=undecided if known.drawn else 0,
             # Outcomes only, without reviews.
             reported=share([cell._replace(reviewer_agreed=None) for cell in sent], policy.risk),

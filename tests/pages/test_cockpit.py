@@ -133,6 +133,25 @@ def test_an_estimate_from_few_checks_says_so_and_is_not_coloured(busy: Browser) 
     assert 'class="dot quiet"' in figure(page, "accuracy")
 
 
+def test_a_promise_that_checks_contradict_says_so_and_offers_recalibration(
+    service: Service, browser: Browser
+) -> None:
+    service.fix_threshold(0.8)
+    for number in range(40):
+        made = service.predict("0.99").json()
+        outcome = {"labels": made["labels"] if number % 2 == 0 else ["d"], "source": "billing"}
+        service.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=outcome)
+        if number == 0:
+            few = browser.get("/cockpit").text
+            assert "The confidences promise 99.0\N{NO-BREAK SPACE}%." in figure(few, "accuracy")
+            assert "Recalibrate" not in few
+    page = browser.get("/cockpit").text
+    assert "The confidences promise 99.0 %, more than the checks allow." in page
+    assert '<a href="/board/calibrators">Recalibrate</a>' in page
+    (row,) = (row for row in browser.get("/cockpit/accuracy.json").json() if row["checked"])
+    assert (row["accuracy"], row["promised"]) == (0.5, pytest.approx(0.99))
+
+
 def test_one_document_is_told_of_as_one(service: Service, browser: Browser) -> None:
     service.fix_threshold(0.8)
     service.predict("0.4")

@@ -17,7 +17,7 @@ from setwise.service.domain.predictions import (
 from setwise.service.domain.reports import UNDECIDED, CheckedSet, ReviewDay, Share, standing
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
-from setwise.service.pages.figures.work import accuracy, undecided
+from setwise.service.pages.figures.work import accuracy, promise, undecided
 from setwise.service.services.analysis.cockpit import Cockpit
 from setwise.service.services.analysis.mistakes import mistakes
 from setwise.service.services.analysis.over_time import Granularity, Period, Queue, over_time, queue
@@ -125,6 +125,33 @@ def test_accuracy_of_what_was_sent_is_that_of_its_audits(begin: Transactions) ->
     assert (share.checked, share.right, share.value) == (10, 9, pytest.approx(0.9))
     # Clopper and Pearson, 9 of 10, each bound at the policy's risk of 10 %.
     assert (share.low, share.high) == pytest.approx((0.6632, 0.9895), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "holds", "says"),
+    [
+        (0.9, True, "The confidences promise 90.0 %."),
+        (0.999, False, "The confidences promise 99.9 %, more than the checks allow."),
+        (0.8, True, "The confidences promise 80.0 %."),
+    ],
+)
+def test_the_promise_is_the_confidence_of_the_sets_whose_accuracy_is_known(
+    begin: Transactions, confidence: float, holds: bool, says: str
+) -> None:
+    store(begin, *(made(confidence) for _ in range(90)), made(0.5))
+    read_again(begin, *(made(confidence, audit=True) for _ in range(9)), right=True)
+    store(begin, made(confidence, audit=True), right=False)
+    seen = read(begin)
+    assert seen.promised == pytest.approx(confidence)
+    assert seen.weeks[-1].promised == pytest.approx(confidence)
+    assert (seen.promise_holds, promise(seen)) == (holds, says)
+    assert [row.promised for row in seen.weeks[:-1]] == [None] * (len(seen.weeks) - 1)
+
+
+def test_without_checks_the_promise_stands_alone(begin: Transactions) -> None:
+    store(begin, made(0.9), made(0.8))
+    seen = read(begin)
+    assert (seen.promise_holds, promise(seen)) == (None, "The confidences promise 85.0 %.")
 
 
 def read_again(begin: Transactions, *found: Prediction, right: bool) -> None:

@@ -114,7 +114,7 @@ def accuracy(seen: Glance) -> Figure:
         [
             FigureColumn("week", TEXT),
             *map(FigureColumn, ("checked", "right", "agreed", "reread", "overlooked")),
-            *(FigureColumn(name, SHARE) for name in ("accuracy", "low", "high")),
+            *(FigureColumn(name, SHARE) for name in ("accuracy", "low", "high", "promised")),
         ],
         [
             [
@@ -125,6 +125,7 @@ def accuracy(seen: Glance) -> Figure:
                 row.accuracy.reread,
                 row.accuracy.overlooked,
                 *bounded(row.accuracy),
+                row.promised,
             ]
             for row in seen.weeks
         ],
@@ -133,6 +134,7 @@ def accuracy(seen: Glance) -> Figure:
         legend=(
             ("sent", "accuracy, with its bounds"),
             *FEW_CHECKS,
+            ("link stroke", "what the confidences promise"),
             ("warn stroke", "target"),
         ),
         end_first=True,
@@ -140,12 +142,17 @@ def accuracy(seen: Glance) -> Figure:
     if not known:
         return figure
     target = seen.policy.target_accuracy
-    floor = max(0.0, min(*(row.accuracy.low or 0.0 for _, row in known), target) - 0.05)
+    promises = [
+        (place, row.promised) for place, row in enumerate(seen.weeks) if row.promised is not None
+    ]
+    least = min(*(row.accuracy.low or 0.0 for _, row in known), *(y for _, y in promises), target)
+    floor = max(0.0, least - 0.05)
     marks: list[Mark] = [
         *intervals(
             [(place + 0.5, _name(row, Granularity.WEEK), row.accuracy) for place, row in known],
             "sent",
         ),
+        *(LineMark([(place + 0.15, y), (place + 0.85, y)], "link") for place, y in promises),
         # On top, where its label can be read.
         RuleMark(target, "warn", f"target {exactly(target)}", level=True),
     ]
@@ -193,6 +200,17 @@ def right_enough(seen: Glance) -> str:
     return f"{answer}{basis}{few_checks(share)}"
 
 
+def promise(seen: Glance) -> str:
+    """Say which accuracy the confidences promise, and whether checks contradict it."""
+    if seen.promised is None:
+        return ""
+    says = f"The confidences promise {percent(seen.promised)}"
+    if seen.promise_holds is not False:
+        return f"{says}."
+    than = "more" if seen.promised > (seen.accuracy.high or 0.0) else "less"
+    return f"{says}, {than} than the checks allow."
+
+
 def few_checks(share: Share) -> str:
     """Say so if an estimate rests on few checks; otherwise return nothing."""
     return f" Only {plural(share.checked, 'check')}: the bounds are wide." if share.few else ""
@@ -217,6 +235,7 @@ def _accuracy_says(seen: Glance) -> str:
         f"right; the true share lies above {percent(share.low)} and below {percent(share.high)}, "
         f"each with {exactly(1 - risk)} confidence. Unchecked sets do not count."
         + few_checks(share)
+        + f" {promise(seen)}"
         + (f" {share.correction}" if share.correction else "")
         + (f" {UNDECIDED} Waiting for a lead: {seen.undecided:,}." if seen.undecided else "")
     )

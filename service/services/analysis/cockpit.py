@@ -68,6 +68,8 @@ class Glance:
     """Accuracy of label sets that were confident enough to be sent, from weighted audits; without
     audits, from reported outcomes.
     """
+    promised: float | None
+    """Mean confidence of the same label sets; None without any."""
     undecided: int
     """Contradictions that a lead has yet to decide; the accuracy counts them as wrong."""
     reported: Share
@@ -92,6 +94,14 @@ class Glance:
     def hours_saved(self) -> float | None:
         """Review time saved by the sent documents."""
         return None if self.seconds is None else self.sent * self.seconds / 3600
+
+    @property
+    def promise_holds(self) -> bool | None:
+        """Whether the promise of the confidences lies between the bounds; None if unknown."""
+        low, high = self.accuracy.low, self.accuracy.high
+        if self.promised is None or low is None or high is None:
+            return None
+        return low <= self.promised <= high
 
     @property
     def met(self) -> bool | None:

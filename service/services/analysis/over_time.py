@@ -8,7 +8,14 @@ from enum import StrEnum
 
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import Cell, ReviewDay, Share, Standing, confident
+from setwise.service.domain.reports import (
+    Cell,
+    ReviewDay,
+    Share,
+    Standing,
+    confident,
+    promised,
+)
 from setwise.service.services.analysis.accuracy import shares
 
 
@@ -93,6 +100,8 @@ class PeriodCounts:
     """Documents sent automatically, confident documents held for an audit, and all others."""
     accuracy: Share
     """Accuracy of confident documents, from audits; without audits, from outcomes."""
+    promised: float | None
+    """Mean confidence of the same documents; None without any."""
     arrived: int
     completed: int
     """New and completed review tasks."""
@@ -157,6 +166,7 @@ def over_time(
                 audited=audited,
                 reviewed=_count(checks) - sent - audited,
                 accuracy=right,
+                promised=promised(checks),
                 arrived=arrived[start],
                 completed=completed[start],
                 backlog=max(0, backlog),
