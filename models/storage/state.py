@@ -425,7 +425,7 @@ def _suits(value: object, annotation: Any) -> bool:  # noqa: ANN401  # any annot
         return any(
             type(value) is type(choice) and value == choice for choice in get_args(annotation)
         )
-    if get_origin(annotation) is np.ndarray:
+    if get_origin(annotation) in {np.ndarray, NDArray}:  # the second from Python 3.12 on
         return isinstance(value, list) and all(_suits(choice, float) for choice in value)
     if annotation is None or annotation is type(None):
         return value is None
