@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GroupKFold
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
@@ -171,12 +171,11 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         """
         if X is None and scores is None:
             raise ValueError("give documents, or scores of another model")
-        if self.estimator is not None and not hasattr(self.estimator, "fit"):
-            raise TypeError(f"estimator must be a scikit-learn classifier, not {self.estimator!r}")
         documents = self._documents(X, reset=True)
         targets = read_targets(y, scores if documents is None else documents)
         names_of_scores = column_names(scores)
-        if names_of_scores is not None and _is_numbered(targets):
+        is_numbered = not targets.exclusive and _is_numbered(targets.classes)
+        if names_of_scores is not None and is_numbered:
             targets = targets._replace(classes=names_of_scores)
         n = targets.labels.shape[0]
         if n < MIN_TRAINING_DOCUMENTS:
@@ -267,6 +266,34 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         save(self.predictor_, folder, overwrite=overwrite)
+
+    def read(self, dataset: Dataset) -> tuple[SetPredictor, Dataset]:
+        """Return what predicts, and a data set as it reads it.
+
+        The `estimator` adds its scores. Labels and features that were fitted without names have
+        those of the data set's columns.
+        """
+        check_is_fitted(self)
+        model = self.predictor_
+        if len(dataset.label_names) == len(self.classes_) and _is_numbered(self.classes_):
+            model = replace(model, label_names=dataset.label_names)
+        if dataset.X is not None and self._feature_names() is None:
+            n_features = dataset.X.shape[1]
+            if n_features != len(model.feature_names):
+                raise ValueError(
+                    f"the data has {n_features} features, the model {len(model.feature_names)}"
+                )
+            dataset = replace(dataset, feature_names=model.feature_names)
+        if model.kind != "external" or dataset.kind == "external":
+            return model, dataset
+        if not hasattr(self, "estimator_"):
+            raise ValueError("this model was fitted with scores: give a data set with answers")
+        dataset = dataset.in_columns_of(model.label_names, self._feature_names())
+        documents: Documents = dataset.X if dataset.texts is None else dataset.texts
+        if dataset.texts is None and not get_tags(self.estimator).input_tags.sparse:
+            documents = documents.toarray()
+        answers = _answers(self.estimator_.probability(documents), self.classes_, dataset.n)
+        return model, replace(dataset, kind="external", answers=answers)
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -393,10 +420,9 @@ def _answers(scores: Scores, classes: NDArray[Any], n: int) -> ModelAnswers:
     return answers
 
 
-def _is_numbered(targets: Targets) -> bool:
+def _is_numbered(classes: NDArray[Any]) -> bool:
     """Tell whether the labels have numbers of columns for names."""
-    classes = targets.classes
-    return not targets.exclusive and classes.tolist() == list(range(len(classes)))
+    return bool(classes.tolist() == list(range(len(classes))))
 
 
 def _out_of_fold(

@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 
-from sklearn.utils.validation import check_is_fitted
-
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset, check_dataset
 from setwise.models.evaluation.metrics import Metrics, RunningMetrics
@@ -81,31 +79,31 @@ def evaluate(
     ValueError
         If the data do not fit the predictor.
     """
-    predictor = of_predictor(predictor)
+    predictor, dataset = reading(predictor, dataset)
     running, dataset, seconds = measure(predictor, dataset, progress)
     names = dataset.label_names if labels else None
     return running.finished(names, train_seconds(predictor), seconds, bootstrap)
 
 
-def of_predictor(model: SetPredictor | SetClassifier) -> SetPredictor:
-    """Return what predicts in a model of either kind.
+def reading(model: SetPredictor | SetClassifier, dataset: Dataset) -> tuple[SetPredictor, Dataset]:
+    """Return what predicts in a model of either kind, and the documents as it reads them.
 
     Raises
     ------
     TypeError
-        If it is neither.
+        If it is neither, or the documents are no data set.
     NotFittedError
         If it is a classifier that was not fitted.
     """
+    check_dataset(dataset)
     if isinstance(model, SetClassifier):
-        check_is_fitted(model)
-        return model.predictor_
+        return model.read(dataset)
     if not isinstance(model, SetPredictor):
         raise TypeError(
             "give a model that setwise.train or setwise.load returned, or a fitted SetClassifier, "
             f"not {type(model).__name__}"
         )
-    return model
+    return model, dataset
 
 
 def train_seconds(predictor: SetPredictor) -> float | None:
@@ -122,7 +120,6 @@ def measure(
     The documents come back in the predictor's columns. Evaluation and the loading of compiled code
     are not timed.
     """
-    check_dataset(dataset)
     features = None if predictor.vectorizer is not None else predictor.feature_names
     dataset = dataset.in_columns_of(predictor.label_names, features)
     for _ in predict_in_blocks(predictor, dataset.take(range(min(1, dataset.n)))):

@@ -141,7 +141,10 @@ def _grid(frame: ChartFrame, x: Scale, y: Scale) -> Iterator[Markup]:
         line = path([(x.start, y(value)), (x.end, y(value))])
         yield element("path", d=line, class_="grid")
     for value, label in _spaced(frame.x.ticks, x):
-        yield text(label, x(value), y.start + 16, "middle")
+        # Within the picture, and not below the strip of the axis.
+        half = len(label) * PER_CHARACTER / 2
+        place = max(min(x(value), frame.width - half), x.start - _APART + half)
+        yield text(label, place, y.start + 16, "middle")
     yield element("path", d=path([(x.start, y.start), (x.end, y.start)]), class_="base")
     if frame.x.title:
         yield text(frame.x.title, (x.start + x.end) / 2, frame.height - 6, "middle", "axis")

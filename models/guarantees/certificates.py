@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from setwise.models.figures.numerals import percent
 from setwise.models.figures.picture import Picture
 from setwise.models.guarantees.drift import DRIFTING
 from setwise.models.guarantees.joint import Sample
@@ -161,8 +162,8 @@ class Certificate(CertificationEvidence):
     def __str__(self) -> str:
         """Return what to send, and why it may be sent."""
         return (
-            f"Send at a confidence of {self.threshold:.4g} or more: {self.coverage:.1%} of the "
-            f"answers.\nOf {self.n_above:,} checked ones, {self.n_good:,} were right (at least "
+            f"Send at a confidence of {self.threshold:.4g} or more: {percent(self.coverage)} of "
+            f"the answers.\nOf {self.n_above:,} checked ones, {self.n_good:,} were right (at least "
             f"{_below(self.accuracy_bound)}; target {self.target:.4g}, risk {self.risk:.4g})."
         )
 
@@ -235,7 +236,7 @@ Certification = Certificate | CertificateRefusal
 
 def _below(share: float) -> str:
     """Return a bound in per cent, rounded down: it must not promise more."""
-    return f"{math.floor(share * 1000) / 1000:.1%}"
+    return percent(math.floor(share * 1000) / 1000)
 
 
 def risk_of_attempt(risk: float, attempt: int) -> float:

@@ -88,8 +88,8 @@ def certify(
     >>> found.certified, found.threshold, found.coverage
     (True, 0.99, 0.6)
     >>> print(found)
-    Send at a confidence of 0.99 or more: 60.0% of the answers.
-    Of 60 checked ones, 60 were right (at least 96.2%; target 0.9, risk 0.1).
+    Send at a confidence of 0.99 or more: 60.0 % of the answers.
+    Of 60 checked ones, 60 were right (at least 96.2 %; target 0.9, risk 0.1).
     >>> print(certify([0.9] * 10, [1] * 10, target=0.9))
     Nothing is proved (target 0.9, risk 0.1): the checks look good enough, but there are too few.
     About 380 more checks would do, as it looks now.

@@ -42,7 +42,7 @@ class ForeignClassifier:
     """
 
     def __init__(self, estimator: Any, n_jobs: int | None = None) -> None:  # noqa: ANN401  # untyped
-        if not is_classifier(estimator):
+        if not hasattr(estimator, "fit") or not is_classifier(estimator):
             raise ValueError(f"estimator must be a classifier, not {estimator!r}")
         self.estimator = estimator
         self.n_jobs = n_jobs

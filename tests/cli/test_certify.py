@@ -19,8 +19,8 @@ def test_a_threshold_is_proved_and_explained(tmp_path, capsys):
     audits = write(tmp_path, ["confidence,right,id", *rows])
     assert status("certify", audits, "--target", 0.9) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "Send at a confidence of 0.99 or more: 60.0% of the answers."
-    assert second.startswith("Of 60 checked ones, 60 were right (at least 96.2%;")
+    assert first == "Send at a confidence of 0.99 or more: 60.0 % of the answers."
+    assert second.startswith("Of 60 checked ones, 60 were right (at least 96.2 %;")
 
 
 def test_people_who_overlook_errors_and_unequal_draws_are_counted(tmp_path, capsys):

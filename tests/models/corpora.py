@@ -39,14 +39,19 @@ def dataset(X, Y):
     )
 
 
-def texts(n=120, seed=0):
-    """Return short texts in which each label has words of its own."""
+def texts(n=120, seed=0, lost=0.0):
+    """Return short texts in which each label has words of its own, a share of them ``lost``."""
     rng = np.random.default_rng(seed)
     Y = rng.random((n, len(WORDS))) < 0.3
     Y[Y.sum(axis=1) == 0, 0] = True
     documents = [
         " ".join(["note"] + [WORDS[i] for i in rng.permutation(np.flatnonzero(row))]) for row in Y
     ]
+    if lost:
+        documents = [
+            " ".join(word for word in document.split() if rng.random() >= lost)
+            for document in documents
+        ]
     return Dataset(
         kind="text",
         ids=tuple(map(str, range(n))),

@@ -68,7 +68,10 @@ MISUSES = {
     "missing labels": (fit(X, None), "y is None"),
     "fewer labels than rows": (fit(X, Y[:5]), r"inconsistent numbers of samples: \[40, 5\]"),
     "no label at all": (fit(X, Y * 0), "no document carries a label"),
-    "a name for a classifier": (fit(X, Y, "forest"), "estimator must be a scikit-learn .*'forest'"),
+    "a name for a classifier": (
+        fit(X, Y, "forest"),
+        "estimator must be a classifier, not 'forest'",
+    ),
     "scores of another shape": (fit(X, Y, scores=X), r"scores has shape \(40, 3\); expected"),
     "scores out of range": (fit(X, Y, scores=Y * 9.0), "give probabilities from 0 to 1"),
     "not fitted": (lambda: setwise.SetClassifier().predict(X), "not fitted yet"),

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
 from setwise.models.evaluation.confusions import ConfusedLabels, confused_labels
-from setwise.models.evaluation.evaluation import measure, of_predictor, train_seconds
+from setwise.models.evaluation.evaluation import measure, reading, train_seconds
 from setwise.models.evaluation.explanation import weigh_terms
 from setwise.models.evaluation.metrics import Metrics
 from setwise.models.evaluation.reliability import ReliabilityCurve, draw_reliability
@@ -72,6 +72,8 @@ class ModelFindings:
     Attributes
     ----------
     name : str
+    kind : str
+        What the model reads: "text", "vectors" or "external".
     metrics : Metrics
         With the table of labels.
     confidence : float64 ndarray of shape (n,)
@@ -91,6 +93,7 @@ class ModelFindings:
     """
 
     name: str
+    kind: str
     metrics: Metrics
     confidence: Floats
     right: Bools
@@ -118,13 +121,14 @@ def gather_findings(
     ValueError
         If the documents do not fit the model, or target or risk are out of range.
     """
-    predictor = of_predictor(model)
+    predictor, dataset = reading(model, dataset)
     running, dataset, seconds = measure(predictor, dataset, progress)
     metrics = running.finished(dataset.label_names, train_seconds(predictor), seconds)
     confidence, right = running.confidence, running.right
     true, predicted = running.label_sets()
     return ModelFindings(
         name,
+        predictor.kind,
         metrics,
         confidence,
         right,

@@ -30,6 +30,13 @@ _LABELS = 40
 """Labels that are shown at once; the others are behind a summary."""
 
 
+_TERMS_OF = {
+    "text": "In brackets: the document's words that weigh most in the label's own score.",
+    "vectors": "In brackets: the document's features that weigh most in the label's own score.",
+    "external": "Another model scores the labels, so that no words for or against them are known.",
+}
+
+
 @dataclass(frozen=True)
 class ModelReport:
     """A report on a model; notebooks show it.
@@ -169,10 +176,12 @@ def _model(
             ("given", "right instead", "documents"),
             [(pair.predicted, pair.right, f"{pair.documents:,}") for pair in findings.pairs],
             "In one document, the first was too much and the second was missing.",
+            class_="pairs",
         )
     if findings.errors:
         yield _tag("h2", f"The most confident errors{' of ' + findings.name if several else ''}")
-        yield from map(_error, findings.errors)
+        yield _tag("p", _TERMS_OF[findings.kind], class_="quiet-text")
+        yield _tag("div", *map(_error, findings.errors), class_="errors")
 
 
 def _tiles(findings: ModelFindings) -> Markup:
@@ -333,11 +342,11 @@ def _made(findings: tuple[ModelFindings, ...], command: str) -> Iterator[Markup]
     heads = ("", *(each.name for each in findings))
     if command:
         rows.append(("command", command, *[""] * (len(findings) - 1)))
-    yield _table(heads, rows, "", words=True)
+    yield _table(heads, rows, "", class_="words")
 
 
 def _table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, *, words: bool = False
+    heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, **attributes: str
 ) -> Markup:
     head = _tag(
         "tr",
@@ -350,16 +359,12 @@ def _table(
         _tag("tr", _tag("th", row[0], scope="row"), *(_tag("td", cell) for cell in row[1:]))
         for row in rows
     ]
-    table = _tag(
-        "table",
-        *([_tag("caption", caption)] if caption else []),
-        _tag("thead", head),
-        _tag("tbody", *body),
-        **({"class_": "words"} if words else {}),
-    )
-    return _tag(
+    table = _tag("table", _tag("thead", head), _tag("tbody", *body), **attributes)
+    box = _tag(
         "div", table, class_="scroll", tabindex="0", role="group", aria_label=caption or "Table"
     )
+    # Beside the box: in it, a caption is as wide as the table, and scrolls out of sight with it.
+    return Markup("").join([*([_tag("p", caption, class_="caption")] if caption else []), box])
 
 
 def _tag(name: str, *inside: str | Markup, **attributes: str) -> Markup:

@@ -1,10 +1,15 @@
 """The report of a model: what it counts, that it stands alone, and that it quotes safely."""
 
+import warnings
 from collections import Counter
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 import setwise
 from setwise.models.evaluation.report.comparison import compare_models
@@ -13,12 +18,13 @@ from tests.models import corpora
 from tests.models.conftest import quietly
 
 OPTIONS = setwise.TrainingOptions(method="br", preset="fast", n_folds=2, alpha=1e-3, n_jobs=1)
-TEST = corpora.texts(80, seed=5)
+LOST = 0.3  # of the words: some sets are wrong
+TEST = corpora.texts(80, seed=5, lost=LOST)
 
 
 @pytest.fixture(scope="module")
 def models():
-    return tuple(quietly(corpora.texts(150, seed=seed), OPTIONS) for seed in (1, 2))
+    return tuple(quietly(corpora.texts(150, seed=seed, lost=LOST), OPTIONS) for seed in (1, 2))
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +44,7 @@ def test_errors_pairs_and_sizes_are_counted_as_by_hand(models, made):
     (findings,) = made.findings
     wrong = [row for row in range(TEST.n) if true[row] != predicted[row]]
     worst = sorted(wrong, key=lambda row: -confidence[row])[:20]
+    assert len(worst) > 5
     assert [error.confidence for error in findings.errors] == pytest.approx(
         [confidence[row] for row in worst]
     )
@@ -96,6 +103,7 @@ def test_one_file_holds_everything_and_runs_nothing(made, tmp_path):
     assert page.tags["script"] == page.tags["img"] == 0
     assert [address.partition(",")[0] for address in page.addresses] == ["data:text/csv;base64"]
     assert page.tags["svg"] >= 4
+    assert "the document's words that weigh most" in " ".join(page.text)
     words = " ".join(page.text)
     for shown in ("setwise evaluate mine", "Is the confidence calibrated?", *TEST.label_names):
         assert shown in words
@@ -129,3 +137,36 @@ def test_a_handful_of_documents_has_a_report_without_a_curve(models):
     few = report(models[0], TEST.take(np.arange(3)))
     assert "Is the confidence calibrated?" not in few.html
     assert "3 documents" in few.html
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["vectors", "text"])
+def test_a_classifier_on_top_of_another_is_reported_from_plain_documents(kind):
+    train, test = (corpora.vectors(n, seed=n) for n in (150, 80))
+    mine, documents = RandomForestClassifier(10, random_state=0), "X"
+    if kind == "text":
+        train, test = (corpora.texts(n, seed=n, lost=LOST) for n in (150, 80))
+        mine, documents = make_pipeline(TfidfVectorizer(), LogisticRegression()), "texts"
+    over = setwise.SetClassifier(mine, preset="fast", n_folds=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", setwise.TrainingWarning)
+        over.fit(getattr(train, documents), train.Y)
+    made = report(over, test)
+    (findings,) = made.findings
+    assert "Another model scores the labels" in made.html
+    right = (over.predict(getattr(test, documents)) == test.Y.toarray()).all(axis=1)
+    assert findings.metrics.set_accuracy == pytest.approx(right.mean())
+    assert findings.right.tolist() == right.tolist()
+    assert {row.label for row in findings.metrics.labels.rows} == set(test.label_names)
+    assert findings.errors
+    assert not any(label.terms for error in findings.errors for label in error.labels)
+
+
+def test_a_classifier_of_numbers_names_the_number_that_it_needs():
+    data = corpora.vectors(60)
+    over = setwise.SetClassifier(preset="paper", calibrator="isotonic", n_folds=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", setwise.TrainingWarning)
+        over.fit(data.X, data.Y)
+    with pytest.raises(ValueError, match="the data has 3 features, the model 12"):
+        setwise.evaluate(over, corpora.vectors(20, n_features=3, n_labels=2))

@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from setwise.models.figures.chart import (
+    PER_CHARACTER,
     Axis,
     ChartFrame,
     chart,
@@ -123,6 +124,16 @@ def test_labels_that_would_meet_are_left_out_but_not_the_last() -> None:
     shown = [one.text for one in root.iter("text")]
     assert shown[-1] == "99 November"
     assert 5 < len(shown) < 12
+
+
+def test_numbers_at_the_ends_stay_inside_the_picture_and_off_the_strip_of_the_axis() -> None:
+    root = drawn(frame=ChartFrame(Axis(0, 1, [(0, "0.00 %"), (1, "100.00 %")]), Axis(0, 1, ())))
+    first, last = (
+        (float(each.attrib["x"]), len(each.text or "") * PER_CHARACTER / 2)
+        for each in root.iter("text")
+    )
+    assert first[0] - first[1] >= LEFT - 6
+    assert last[0] + last[1] <= 640
 
 
 def test_markup_in_words_stays_words() -> None:
