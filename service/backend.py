@@ -38,6 +38,7 @@ from setwise.service.services.documents.texts import Texts
 from setwise.service.services.files import Files
 from setwise.service.services.idempotency import Idempotency
 from setwise.service.services.jobs import Jobs
+from setwise.service.services.labels import Labels
 from setwise.service.services.models import Models
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
@@ -274,6 +275,7 @@ def assemble(
         ),
         reports=Reports(begin, clock, lease_clock, certifications),
         models=models,
+        labels=Labels(*office, predictors),
         retraining=Retraining(*office, lease_clock, models, certifications, settings.training_data),
         keys=Keys(*office, KeyDigest(pepper), new_secret),
         people=People(*accounts, new_secret),

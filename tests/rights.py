@@ -55,6 +55,7 @@ RIGHTS = (
         GET /v1/documents
         GET /v1/documents/export
         GET /v1/documents/{prediction_id}
+        GET /v1/admin/labels/{name}
         """,
         """
         /documents
@@ -88,12 +89,13 @@ RIGHTS = (
         POST /v1/reviews/{task_id}/release
         POST /v1/reviews/{task_id}/skip
         POST /v1/reviews/{task_id}/complete
+        POST /v1/labels
         POST /v1/documents/{prediction_id}/reopen
         POST /v1/documents/{prediction_id}/comments
         """,
         "/desk /recent /recent/{prediction_id}",
     ),
-    Right("lead admin", "review", "POST /v1/documents/actions"),
+    Right("lead admin", "review", "POST /v1/documents/actions PUT /v1/admin/labels/{name}"),
     Right(
         "lead admin auditor",
         "report",

@@ -267,14 +267,6 @@ def _models_and_policies() -> None:
     )
     op.create_index("ix_model_activations_model_id", "model_activations", ["model_id"])
     op.create_table(
-        "label_notes",
-        sa.Column("label", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text()),
-        sa.Column("guideline", sa.Text()),
-        sa.Column("parent", sa.Text()),
-        sa.PrimaryKeyConstraint("label", name=op.f("pk_label_notes")),
-    )
-    op.create_table(
         "model_shadows",
         sa.Column("id", ID, nullable=False),
         sa.Column("model_id", ID, nullable=False),
@@ -407,6 +399,32 @@ def _predictions() -> None:
         "predictions",
         ["segment", "id"],
         **where("segment IS NOT NULL"),
+    )
+    op.create_table(
+        "labels",
+        sa.Column("label", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text()),
+        sa.Column("guideline", sa.Text()),
+        sa.Column("parent", sa.Text()),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("merged_into", sa.Text()),
+        sa.Column("in_model", sa.Boolean(), nullable=False),
+        sa.Column("proposed_by", sa.Text()),
+        sa.Column("proposed_at", INSTANT),
+        sa.Column("proposed_in", ID),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.CheckConstraint(
+            "(state = 'merged') = (merged_into IS NOT NULL)",
+            name=op.f("ck_labels_merged_has_target"),
+        ),
+        sa.CheckConstraint(
+            "state IN ('accepted', 'proposed', 'retired', 'merged')", name=op.f("ck_labels_state")
+        ),
+        sa.CheckConstraint("version >= 1", name=op.f("ck_labels_version_counts")),
+        sa.ForeignKeyConstraint(
+            ["proposed_in"], ["predictions.id"], name=op.f("fk_labels_proposed_in")
+        ),
+        sa.PrimaryKeyConstraint("label", name=op.f("pk_labels")),
     )
     op.create_table(
         "prediction_labels",
@@ -598,6 +616,7 @@ def _reviews() -> None:
         sa.Column("prediction_id", ID, nullable=False),
         sa.Column("reviewer", sa.Text(), nullable=False),
         sa.Column("labels", JSON, nullable=False),
+        sa.Column("written", JSON),
         sa.Column("comment", sa.Text()),
         sa.Column("agreed", sa.Boolean(), nullable=False),
         sa.Column("chosen_rank", sa.Integer()),
@@ -725,6 +744,7 @@ def _reviews() -> None:
         sa.Column("prediction_id", ID, nullable=False),
         sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("labels", JSON, nullable=False),
+        sa.Column("written", JSON),
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("agreed", sa.Boolean(), nullable=False),
         sa.Column("reported_by", sa.Text(), nullable=False),
@@ -1153,9 +1173,9 @@ TABLES = (
     "policy_segments",
     "models",
     "model_activations",
-    "label_notes",
     "model_shadows",
     "predictions",
+    "labels",
     "prediction_labels",
     "final_labels",
     "model_comparisons",
@@ -1185,6 +1205,12 @@ TABLES = (
     "delivery_attempts",
 )
 
+RELABELLED = {
+    "labels": "NEW.written IS NOT NULL",
+    "agreed": "NEW.written IS NOT NULL",
+    "written": "CAST(NEW.written AS TEXT) = CAST(coalesce(OLD.written, OLD.labels) AS TEXT)",
+}
+
 HISTORY: dict[str, dict[str, str]] = {
     "routing_policies": {},
     "policy_segments": {},
@@ -1200,8 +1226,9 @@ HISTORY: dict[str, dict[str, str]] = {
     },
     "annotations": {
         "comment": "NEW.comment IS NULL OR CAST(NEW.comment AS TEXT) LIKE 'sw1:%'",
+        **RELABELLED,
     },
-    "outcomes": {},
+    "outcomes": RELABELLED,
     "certifications": {},
     "other_scores": {},
     "breaker_trips": {},

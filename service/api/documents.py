@@ -26,6 +26,7 @@ from setwise.service.api.schemas import (
     UNREADABLE,
     AnswerBody,
     Answered,
+    BeyondModel,
     Example,
     Instant,
     Labels,
@@ -53,6 +54,7 @@ from setwise.service.domain.documents import (
     Order,
 )
 from setwise.service.domain.files import DOCUMENT, Format, document_row, prediction_row
+from setwise.service.domain.labels import shown_set
 from setwise.service.domain.predictions import PRIORITIES, Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
@@ -84,6 +86,7 @@ _LISTED: Example = {
     "contradicted": True,
     "outcome": None,
     "final_labels": ["J18.9", "R50.9"],
+    "label_missing": False,
     "model_version": "3f9c0b7a1d2e",
     "calibrator_version": "90ab12cd34ef",
     "created_at": "2026-11-21T09:00:00Z",
@@ -116,6 +119,7 @@ class ListedDocumentBody(AnswerBody):
     final_labels: list[str] | None = Field(
         description="The set that was sent last; null if none was."
     )
+    label_missing: bool = Field(description="A label applies besides that has no name.")
     model_version: str
     calibrator_version: str
     created_at: datetime
@@ -192,6 +196,10 @@ class DocumentSearch(Query):
     prioritized: bool | None = Field(
         None, description="Whether a review of it was put first, or has priority."
     )
+    beyond_model: bool | None = Field(
+        None,
+        description="Whether the set that was sent last has a label that the active model lacks.",
+    )
     created_from: Instant | None = Field(None, description="RFC 3339, included.")
     created_before: Instant | None = Field(None, description="RFC 3339, excluded.")
     order: Order = Order.NEWEST
@@ -214,7 +222,7 @@ class DocumentExportQuery(DocumentSearch):
     content: bool = Field(False, description="With the documents themselves, as far as kept.")
 
 
-class ReopenRequest(RequestBody):
+class ReopenRequest(BeyondModel):
     """Why a document is to be decided again."""
 
     examples = (
@@ -348,7 +356,8 @@ class LifeEventBody(AnswerBody):
     kind: EventKind
     by: str | None = Field(description="Id of the person or key that did it.")
     name: str | None = Field(description="Name of the person or key.")
-    labels: list[str] | None
+    labels: list[str] | None = Field(description="As they were given then.")
+    label_missing: bool = Field(description="A label applied besides that had no name.")
     agreed: bool | None = Field(description="Whether these are the labels of the model.")
     detail: str | None = Field(
         description="Kind of the review, type of the message, source of the outcome, role of the "
@@ -375,6 +384,7 @@ class DocumentBody(Answered):
                     "by": _ID,
                     "name": "billing",
                     "labels": ["J18.9"],
+                    "label_missing": False,
                     "agreed": None,
                     "detail": None,
                     "comment": None,
@@ -461,12 +471,18 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
             "due_at": document.due_at,
             **({"unreadable": True} if document.unreadable else {}),
             **(document.answer or {}),
-            "events": [
-                event._asdict() | {"name": life.names.get(event.by or "")}
-                for event in life.events()
-            ],
+            "events": [_event(event, life) for event in life.events()],
         }
     )
+
+
+def _event(event: domain.LifeEvent, life: domain.Life) -> dict[str, object]:
+    shown = shown_set(event.labels or ())
+    return event._asdict() | {
+        "labels": None if event.labels is None else shown.labels,
+        "label_missing": shown.label_missing,
+        "name": life.names.get(event.by or ""),
+    }
 
 
 def carry_out(services: Services, caller: Caller, body: ActionRequest) -> SelectionOutcome:
@@ -502,6 +518,7 @@ def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf
         errors.PredictionNotFound,
         errors.ReviewOpen,
         errors.ReviewAlreadyDecided,
+        errors.SimilarLabels,
         errors.ModelUnavailable,
     ),
 )
@@ -514,7 +531,9 @@ def reopen_document(
     evidence: certificates, the breaker and reports keep to the answers before. Without the scope
     `read-predictions` you can correct your own last answer only, with `labels`.
     """
-    task = services.reviews.reopen(caller, prediction_id, body.reason, body.labels)
+    task = services.reviews.reopen(
+        caller, prediction_id, body.reason, body.labels, additions=body.additions()
+    )
     return answer(ReviewTaskBody.of(task, caller), status=201, etag=task.version)
 
 

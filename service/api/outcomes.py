@@ -1,6 +1,7 @@
 """Routes for outcomes: report and list them."""
 
 from datetime import datetime
+from typing import Self
 
 from fastapi import APIRouter, Response
 from pydantic import Field
@@ -8,8 +9,22 @@ from pydantic import Field
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import Example, Labels, Mirror, RequestBody, WhollyListed
-from setwise.service.domain.errors import BlindReviewHeld, ModelUnavailable, PredictionNotFound
+from setwise.service.api.schemas import (
+    AnswerBody,
+    BeyondModel,
+    Example,
+    Labels,
+    Mirror,
+    WhollyListed,
+)
+from setwise.service.domain.errors import (
+    BlindReviewHeld,
+    ModelUnavailable,
+    PredictionNotFound,
+    SimilarLabels,
+)
+from setwise.service.domain.labels import shown_set
+from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.text import MOST_HINTED
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
@@ -19,13 +34,14 @@ _OUTCOME: Example = {
     "prediction_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
     "number": 1,
     "labels": ["J18.9"],
+    "label_missing": False,
     "source": "billing",
     "agreed": False,
     "created_at": "2026-12-01T09:00:00Z",
 }
 
 
-class OutcomeRequest(RequestBody):
+class OutcomeRequest(BeyondModel):
     """A label set that turned out to be right."""
 
     examples = ({"labels": ["J18.9"], "source": "billing"},)
@@ -35,11 +51,13 @@ class OutcomeRequest(RequestBody):
     )
     source: str = Field(description="Who reports it, such as `billing`.")
     strict: bool = Field(
-        default=False, description="Refuse labels that the active model does not know."
+        default=False,
+        description="Refuse labels that neither the active model nor the catalogue has, unless "
+        "`new_labels` names them.",
     )
 
 
-class OutcomeBody(Mirror):
+class OutcomeBody(AnswerBody):
     """A label set that turned out to be right."""
 
     examples = (_OUTCOME,)
@@ -48,13 +66,21 @@ class OutcomeBody(Mirror):
     prediction_id: str
     number: int = Field(ge=1, description="The outcome with the highest number counts.")
     labels: list[str]
+    label_missing: bool = Field(description="A label applies besides that has no name.")
     source: str
     agreed: bool = Field(description="The labels are those that were predicted.")
     created_at: datetime
 
+    @classmethod
+    def of(cls, outcome: Outcome, **more: object) -> Self:
+        """Return the body for an outcome."""
+        values = {name: getattr(outcome, name, None) for name in OutcomeBody.model_fields}
+        shown = shown_set(outcome.labels)._asdict()
+        return cls.model_validate({**values, **shown, **more}, from_attributes=True)
+
 
 class UnknownLabelBody(Mirror):
-    """A label that neither the active model nor the prediction names."""
+    """A label that neither the active model, the prediction nor the catalogue has."""
 
     label: str
     nearest: list[str] = Field(
@@ -69,8 +95,9 @@ class ReportedOutcome(OutcomeBody):
     examples = (_OUTCOME | {"unknown_labels": [{"label": "J18,9", "nearest": ["J18.9"]}]},)
 
     unknown_labels: list[UnknownLabelBody] | None = Field(
-        description="Labels that neither the active model nor the prediction names: new ones, or "
-        "misspelt. null without an active model."
+        description="Labels that neither the active model, the prediction nor the catalogue has: "
+        "new ones, or misspelt. They are proposed for the catalogue, where a lead can merge them "
+        "into others. null without an active model."
     )
 
 
@@ -90,7 +117,7 @@ class OutcomePage(WhollyListed[OutcomeBody]):
             "model": ReportedOutcome,
             "description": "The source reported the same; nothing changed.",
         },
-        **documented(PredictionNotFound, ModelUnavailable),
+        **documented(PredictionNotFound, SimilarLabels, ModelUnavailable),
     },
 )
 def report_outcome(
@@ -100,16 +127,19 @@ def report_outcome(
 
     Repeating a report changes nothing. A later, different report from the same source is added and
     counts from then on. If another label set was sent, webhooks receive `document.corrected`. The
-    response names labels that the active model does not know; `"strict": true` refuses them.
+    response names labels that neither the model nor the catalogue has; `"strict": true` refuses
+    them.
     """
     report = services.outcomes.report(
-        caller, prediction_id, body.labels, body.source, strict=body.strict
+        caller,
+        prediction_id,
+        body.labels,
+        body.source,
+        strict=body.strict,
+        additions=body.additions(),
     )
     return answer(
-        ReportedOutcome.model_validate(
-            {**dict(OutcomeBody.of(report.outcome)), "unknown_labels": report.unknown},
-            from_attributes=True,
-        ),
+        ReportedOutcome.of(report.outcome, unknown_labels=report.unknown),
         status=201 if report.new else 200,
     )
 

@@ -14,9 +14,6 @@ from setwise.service.api.schemas import (
     ClaimQuery,
     Completion,
     CompletionRequest,
-    Label,
-    LabelPage,
-    LabelQuery,
     OwnAnswerBody,
     OwnAnswerPage,
     Paged,
@@ -122,7 +119,13 @@ def skip_review(
     "/reviews/{task_id}/complete",
     response_model=Completion,
     responses=answering("ETag")
-    | documented(*_HELD_TASK, errors.StaleVersion, errors.VersionRequired, errors.ModelUnavailable),
+    | documented(
+        *_HELD_TASK,
+        errors.StaleVersion,
+        errors.VersionRequired,
+        errors.SimilarLabels,
+        errors.ModelUnavailable,
+    ),
 )
 def complete_review(
     caller: CallerOf,
@@ -134,9 +137,14 @@ def complete_review(
         str | None, Header(description="The `ETag` of the task as you saw it. Required.")
     ] = None,
 ) -> Response:
-    """Submit the right label set of a task; it cannot change later."""
+    """Submit the right label set of a task; it cannot change later.
+
+    The set may have labels of the catalogue that the model lacks, and new ones.
+    """
     seen = number_in(if_match, lambda: services.reviews.get(caller, task_id).version)
-    annotation = services.reviews.complete(caller, task_id, body.labels, body.comment, seen)
+    annotation = services.reviews.complete(
+        caller, task_id, body.labels, body.comment, seen, additions=body.additions()
+    )
     # Completing adds one to the version. Reading the task again could fail although the work is
     # stored.
     return answer(Completion.of(annotation), etag=None if seen is None else seen + 1)
@@ -144,23 +152,3 @@ def complete_review(
 
 def _shown(task: reviews.ReviewTask, caller: Caller) -> Response:
     return answer(ReviewTaskBody.of(task, caller), etag=task.version)
-
-
-@router.get("/labels", response_model=LabelPage, responses=documented(errors.ModelUnavailable))
-def search_labels(
-    caller: CallerOf, query: Annotated[LabelQuery, Query()], edge: EdgeOf
-) -> Response:
-    """Search the labels of the active model, for a picker or to check a spelling."""
-    scope = f"labels?{query.query}"
-    offset = int(edge.cursors.read(query.cursor, scope) or 0)
-    matches = edge.services.reviews.search_labels(
-        caller, query.query, offset=offset, limit=query.limit
-    )
-    end = offset + len(matches.labels)
-    return answer(
-        LabelPage(
-            items=[Label(label=label) for label in matches.labels],
-            next_cursor=edge.cursors.write(str(end) if end < matches.total else None, scope),
-            limit=query.limit,
-        )
-    )

@@ -20,6 +20,7 @@ from setwise.limits import MOST_SET_LABELS
 from setwise.service.domain import documents, outcomes, predictions, reviews
 from setwise.service.domain import policy as routing
 from setwise.service.domain.callers import Caller
+from setwise.service.domain.labels import Additions, shown_set
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState
@@ -416,6 +417,13 @@ class SkipBody(AnswerBody):
     skipped_at: datetime
 
 
+class GivenAnswerBody(AnswerBody):
+    """A label set that a person or the model gave."""
+
+    labels: list[str]
+    label_missing: bool = Field(description="A label applies besides that has no name.")
+
+
 class ReviewTaskBody(AnswerBody):
     """A document that waits for a person."""
 
@@ -455,7 +463,7 @@ class ReviewTaskBody(AnswerBody):
         "Likeliest first; absent where the answer must not be known."
     )
     marginals: list[MarginalBody] | None = _absent_if_none("Absent on blind tasks.")
-    answers: list[list[str]] | None = _absent_if_none(
+    answers: list[GivenAnswerBody] | None = _absent_if_none(
         "Of an `adjudication`: the label sets that people or the model gave, sorted."
     )
     reopened_because: str | None = _absent_if_none("Why the document is to be decided again.")
@@ -496,7 +504,8 @@ class ReviewTaskBody(AnswerBody):
                 for c in scored.candidates
             ],
             marginals=None if blind else _marginals(scored),
-            answers=[list(labels) for labels in task.answers] or None,
+            answers=[GivenAnswerBody(**shown_set(labels)._asdict()) for labels in task.answers]
+            or None,
             reopened_because=task.because,
             skips=None if skips is None else [SkipBody(**skip._asdict()) for skip in skips],
             lease=task.lease
@@ -553,10 +562,36 @@ class SkipRequest(RequestBody):
     reason: str
 
 
-class CompletionRequest(RequestBody):
+class BeyondModel(RequestBody):
+    """What an answer says of labels that neither the model nor the catalogue has."""
+
+    new_labels: Labels = Field(
+        [],
+        description="Those of `labels` that are new: they are added to the catalogue, and a "
+        "lead decides on them.",
+    )
+    insist: bool = Field(
+        False, description="Add new labels although the catalogue has similar ones."
+    )
+    label_missing: bool = Field(
+        False,
+        description="A label applies besides that is in no list, and you give it no name. The set "
+        "counts as wrong, and teaches a model nothing.",
+    )
+
+    def additions(self) -> Additions:
+        """Return what the answer says, for the service."""
+        return Additions(self.new_labels, self.insist, self.label_missing)
+
+
+class CompletionRequest(BeyondModel):
     """The label set that is right."""
 
-    examples = ({"labels": ["J18.9"], "comment": "no fever"}, {"labels": ["J18.9", "R50.9"]})
+    examples = (
+        {"labels": ["J18.9"], "comment": "no fever"},
+        {"labels": ["J18.9", "J12.82"], "new_labels": ["J12.82"]},
+        {"labels": ["J18.9"], "label_missing": True},
+    )
 
     labels: Labels = Field(description="Every label that applies; [] when none does.")
     comment: str | None = None
@@ -570,6 +605,7 @@ class Completion(AnswerBody):
             "id": _OTHER_ID,
             "state": "completed",
             "labels": ["J18.9"],
+            "label_missing": False,
             "agreed": False,
             "annotation_id": _ID,
         },
@@ -578,6 +614,7 @@ class Completion(AnswerBody):
     id: str
     state: Literal["completed"]
     labels: list[str]
+    label_missing: bool = Field(description="A label applies besides that has no name.")
     agreed: bool = Field(description="The labels are those that were predicted.")
     annotation_id: str
 
@@ -587,16 +624,17 @@ class Completion(AnswerBody):
         return cls(
             id=annotation.task_id,
             state="completed",
-            labels=list(annotation.labels),
+            **shown_set(annotation.labels)._asdict(),
             agreed=annotation.agreed,
             annotation_id=annotation.id,
         )
 
 
-class ResolutionBody(Mirror):
+class ResolutionBody(AnswerBody):
     """What was decided on a document, beside your answer."""
 
     labels: list[str] = Field(description="The decided set.")
+    label_missing: bool = Field(description="A label applies besides that has no name.")
     by: outcomes.Decider = Field(
         description="`you` if your set counts or the same was decided, `reviewer` for another "
         "reviewer, `lead` between answers that differ, `outcome` for another program."
@@ -604,6 +642,17 @@ class ResolutionBody(Mirror):
     decided_at: datetime
     missed: list[str] = Field(description="Labels of the decided set that you left out.")
     surplus: list[str] = Field(description="Labels of yours that the decided set lacks.")
+
+    @classmethod
+    def of(cls, resolution: outcomes.Resolution) -> Self:
+        """Return the body for what was decided."""
+        return cls(
+            **shown_set(resolution.labels)._asdict(),
+            by=resolution.by,
+            decided_at=resolution.decided_at,
+            missed=shown_set(resolution.missed).labels,
+            surplus=shown_set(resolution.surplus).labels,
+        )
 
 
 class OwnAnswerBody(AnswerBody):
@@ -616,10 +665,12 @@ class OwnAnswerBody(AnswerBody):
             "prediction_id": _ID,
             "document_id": "note-17",
             "labels": ["J18.9"],
+            "label_missing": False,
             "comment": None,
             "created_at": "2026-11-21T09:05:00Z",
             "resolution": {
                 "labels": ["J18.9", "R50.9"],
+                "label_missing": False,
                 "by": "lead",
                 "decided_at": "2026-11-22T08:00:00Z",
                 "missed": ["R50.9"],
@@ -633,6 +684,7 @@ class OwnAnswerBody(AnswerBody):
     prediction_id: str
     document_id: str | None
     labels: list[str]
+    label_missing: bool = Field(description="A label applies besides that has no name.")
     comment: str | None
     created_at: datetime
     resolution: ResolutionBody | None = Field(
@@ -648,7 +700,7 @@ class OwnAnswerBody(AnswerBody):
             review_id=annotation.task_id,
             prediction_id=own.prediction.id,
             document_id=own.prediction.document.id,
-            labels=list(annotation.labels),
+            **shown_set(annotation.labels)._asdict(),
             comment=annotation.comment,
             created_at=annotation.created_at,
             resolution=own.resolution and ResolutionBody.of(own.resolution),
@@ -657,27 +709,6 @@ class OwnAnswerBody(AnswerBody):
 
 class OwnAnswerPage(Listed[OwnAnswerBody]):
     """One page of your answers, newest first."""
-
-
-# Labels
-
-
-class Label(AnswerBody):
-    """A label that a reviewer may choose."""
-
-    label: str
-
-
-class LabelPage(Listed[Label]):
-    """One page of matching labels, the closest first."""
-
-    examples = ({"items": [{"label": "J18.9"}], "next_cursor": None, "limit": 50},)
-
-
-class LabelQuery(Paged):
-    """Which labels to list."""
-
-    query: str = Field("", max_length=200, description="A part of the label, in either case.")
 
 
 # Administration

@@ -35,6 +35,7 @@ class AutoSentData(AnswerBody):
 class CompletedData(AutoSentData):
     """A reviewer's label set, with the prediction's confidence and decision."""
 
+    label_missing: bool = Field(description="A label applies besides that has no name.")
     agreed: bool = Field(description="The labels are those that were predicted.")
     review_id: str
     annotation_id: str
@@ -84,6 +85,7 @@ class CompletedMessage(AnswerBody):
                 "decision": "review",
                 "reason": "below_threshold",
                 "confidence": 0.41,
+                "label_missing": False,
                 "agreed": True,
                 "review_id": _ID,
                 "annotation_id": _OTHER_ID,
@@ -100,12 +102,13 @@ class CompletedMessage(AnswerBody):
 class CorrectedData(AutoSentData):
     """A label set that replaces a wrong one that was sent."""
 
+    label_missing: bool = Field(description="A label applies besides that has no name.")
     previous_labels: list[str] = Field(description="The label set that was sent before.")
     outcome_id: str | None = Field(None, description="The outcome that corrects it.")
     annotation_id: str | None = Field(None, description="Or the annotation that corrects it.")
     source: str = Field(
         description="Who found the error: the source of an outcome, `adjudication`, `audit` or "
-        "`reopened`."
+        "`reopened`; `catalogue` if a label was renamed or merged into another."
     )
     corrected_at: datetime
 
@@ -120,6 +123,7 @@ class CorrectedMessage(AnswerBody):
             "data": {
                 **_AUTO_SENT,
                 "labels": ["J18.9"],
+                "label_missing": False,
                 "previous_labels": ["J18.9", "R50.9"],
                 "outcome_id": _ID,
                 "source": "billing",

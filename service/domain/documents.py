@@ -124,6 +124,8 @@ class DocumentFilter:
     """Id of the person who holds a review of it, or alone is given one."""
     prioritized: bool | None = None
     """Whether it stands before the documents of normal priority."""
+    beyond_model: bool | None = None
+    """Whether the set that was sent last has a label that the active model lacks."""
     created_from: datetime | None = None
     created_before: datetime | None = None
 
@@ -318,6 +320,7 @@ class LifeEvent(NamedTuple):
     by: str | None = None
     """Id of the person or key that did it."""
     labels: tuple[str, ...] | None = None
+    """As they were given then."""
     agreed: bool | None = None
     """Whether the labels are those that the model predicted."""
     detail: str | None = None
@@ -359,7 +362,7 @@ class Life(NamedTuple):
                         outcome.created_at,
                         EventKind.OUTCOME,
                         outcome.reported_by,
-                        outcome.labels,
+                        outcome.written or outcome.labels,
                         outcome.agreed,
                         outcome.source,
                     )
@@ -390,7 +393,7 @@ class Life(NamedTuple):
                 annotation.created_at,
                 EventKind.ANSWERED,
                 annotation.reviewer,
-                annotation.labels,
+                annotation.written or annotation.labels,
                 annotation.agreed,
                 annotation.kind,
                 annotation.comment,

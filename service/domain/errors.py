@@ -125,6 +125,10 @@ class GroupNotFound(NotFound):
     """No group of annotators has this id."""
 
 
+class LabelNotFound(NotFound):
+    """Neither the model nor the catalogue has a label of this name."""
+
+
 class CalibrationNotFound(NotFound):
     """No calibrator learnt from reviews has this id."""
 
@@ -215,6 +219,19 @@ class LastAdmin(Conflict):
 
 class LoginTaken(Conflict):
     """Another person has this login name."""
+
+
+class SimilarLabels(Conflict):
+    """A new label differs only in its spelling from labels that exist."""
+
+    def __init__(self, label: str, similar: Sequence[str]) -> None:
+        named = ", ".join(map(repr, similar))
+        super().__init__(
+            f"{label!r} is spelt almost like {named}. Give that label, or add the new one with "
+            '"insist": true.'
+        )
+        self.label = label
+        self.similar = tuple(similar)
 
 
 class BreakerNotTripped(Conflict):

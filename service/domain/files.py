@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Self, cast
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.documents import ListedDocument
 from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.labels import UNNAMED, shown_set
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import ANSWERS, PRIORITIES, Document, Prediction
 from setwise.service.domain.reviews import Annotation
@@ -380,8 +381,9 @@ def document_row(listed: ListedDocument) -> dict[str, object]:
         "answers": len(listed.annotations),
         "reviewers": list(dict.fromkeys(annotation.reviewer for annotation in listed.annotations)),
         "contradicted": listed.contradicted,
-        "outcome": list(listed.outcomes[-1].labels) if listed.outcomes else None,
-        "final_labels": None if final is None else list(final),
+        "outcome": shown_set(listed.outcomes[-1].labels).labels if listed.outcomes else None,
+        "final_labels": None if final is None else shown_set(final).labels,
+        "label_missing": UNNAMED in (final or ()),
         "model_version": prediction.scored.model_version,
         "calibrator_version": prediction.scored.calibrator_version,
         "created_at": instant(prediction.created_at),
@@ -395,7 +397,7 @@ def annotation_row(annotation: Annotation, of: Prediction) -> dict[str, object]:
         **_predicted(of),
         "review_id": annotation.task_id,
         "reviewer": annotation.reviewer,
-        "labels": list(annotation.labels),
+        **shown_set(annotation.labels)._asdict(),
         "comment": annotation.comment,
         "agreed": annotation.agreed,
         "chosen_rank": annotation.chosen_rank,
@@ -417,7 +419,7 @@ def outcome_row(outcome: Outcome, of: Prediction) -> dict[str, object]:
         "id": outcome.id,
         **_predicted(of),
         "number": outcome.number,
-        "labels": list(outcome.labels),
+        **shown_set(outcome.labels)._asdict(),
         "source": outcome.source,
         "agreed": outcome.agreed,
         "reported_by": outcome.reported_by,
@@ -474,19 +476,21 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
         "policy_version", "created_at", "client_id",
     ),
     Exported.ANNOTATIONS: (
-        "id", *_PREDICTED, "review_id", "reviewer", "labels", "comment", "agreed", "chosen_rank",
-        "suggestion_shown", "kind", "settles", "group", "version", "audit_role",
+        "id", *_PREDICTED, "review_id", "reviewer", "labels", "label_missing", "comment", "agreed",
+        "chosen_rank", "suggestion_shown", "kind", "settles", "group", "version", "audit_role",
         "inclusion_probability", "seconds", "created_at",
     ),
     Exported.OUTCOMES: (
-        "id", *_PREDICTED, "number", "labels", "source", "agreed", "reported_by", "created_at",
+        "id", *_PREDICTED, "number", "labels", "label_missing", "source", "agreed", "reported_by",
+        "created_at",
     ),
     Exported.AUDIT_EVENTS: tuple(field.name for field in fields(Event)),
 }  # fmt: skip
 DOCUMENT = (
     "id", "document_id", "client_id", "labels", "confidence", "decision", "reason", "segment",
     "waiting", "assigned_to", "priority", "due_at", "prioritized", "skips", "answers", "reviewers",
-    "contradicted", "outcome", "final_labels", "model_version", "calibrator_version", "created_at",
+    "contradicted", "outcome", "final_labels", "label_missing", "model_version",
+    "calibrator_version", "created_at",
 )  # fmt: skip
 _ANSWER = {"scores": "scores", "candidates": "candidates", "labels": "answer"}
 """Columns of another model's answer: `labels` are what people decided."""

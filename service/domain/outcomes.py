@@ -32,6 +32,8 @@ class Outcome:
     reported_by: str
     """Id of the caller."""
     created_at: datetime
+    written: tuple[str, ...] | None = None
+    """The labels as they were reported, if one has been renamed or merged since."""
 
 
 @dataclass(frozen=True)

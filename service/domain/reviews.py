@@ -1,6 +1,6 @@
 """Review tasks, who may change them, and the answers that complete them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
@@ -9,11 +9,9 @@ from typing import NamedTuple, Self
 from setwise.service.domain import errors
 from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.predictions import Document, Prediction, size_faults
+from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.routing.audits import READING_TIME
 from setwise.service.domain.routing.rules import Rule
-from setwise.service.domain.text import hints, text_faults
-from setwise.spelling import spelled
 
 SKIPS_BEFORE_ESCALATION = 2
 """A task that this many people have skipped waits for a lead."""
@@ -449,6 +447,8 @@ class Annotation:
     """
     reread_draw: float | None = None
     """What was drawn for it: a lead reads the document if it is below the rate."""
+    written: tuple[str, ...] | None = None
+    """The labels as the reviewer gave them, if one has been renamed or merged since."""
 
     def repeats(self, reviewer: str, labels: Sequence[str], comment: str | None) -> bool:
         """Return whether ``reviewer`` sent the same answer again."""
@@ -530,39 +530,6 @@ def is_final(annotation: Annotation, *, adjudicated: bool) -> bool:
             return False
 
 
-def checked_answer(
-    prediction: Prediction, vocabulary: Sequence[str], labels: Sequence[str], comment: str | None
-) -> tuple[str, ...]:
-    """Return a reviewer's labels in the vocabulary's order; raises `InvalidRequest`.
-
-    ``vocabulary``: The active model's labels. The prediction's own labels are allowed too, because
-    another model may have been activated since.
-    """
-    if too_many := size_faults(labels, "/labels"):
-        raise errors.InvalidRequest("The review cannot be submitted like this.", too_many)
-    allowed = dict.fromkeys([*vocabulary, *prediction.scored.named])
-    places = {label: place for place, label in enumerate(allowed)}
-    faults = list(_label_faults(labels, places))
-    if comment is not None:
-        faults += text_faults(comment, "/comment", longest=LONGEST_COMMENT, blank_allowed=True)
-    if faults:
-        raise errors.InvalidRequest("The review cannot be submitted like this.", faults)
-    return tuple(sorted(labels, key=places.__getitem__))
-
-
-def _label_faults(labels: Sequence[str], known: dict[str, int]) -> Iterator[errors.FieldFault]:
-    seen: set[str] = set()
-    meant = hints((label for label in labels if label not in known), known)
-    for place, label in enumerate(labels):
-        pointer = f"/labels/{place}"
-        if label not in known:
-            detail = f"{label!r} is not a label of the model{meant.get(label, '')}"
-            yield errors.FieldFault(pointer, detail)
-        elif label in seen:
-            yield errors.FieldFault(pointer, f"{label!r} is given twice")
-        seen.add(label)
-
-
 @dataclass(frozen=True)
 class Oddity:
     """What is unusual about a label set; only a warning."""
@@ -571,41 +538,3 @@ class Oddity:
     """No training document has exactly this set."""
     broken: tuple[Rule, ...]
     """Rules of the policy about labels that the set breaks."""
-
-
-@dataclass(frozen=True)
-class LabelMatches:
-    """A slice of the matching labels, and the number of all matches."""
-
-    labels: tuple[str, ...]
-    total: int
-
-
-def matching_labels(
-    vocabulary: Sequence[str], query: str, *, offset: int, limit: int
-) -> LabelMatches:
-    """Return the labels that contain the words of ``query``, ignoring case.
-
-    A label that equals the query comes first, then labels that begin with it, that contain it, and
-    that contain all its words. Ties keep the vocabulary's order.
-    """
-    text = spelled(query).casefold()
-    words = text.split()
-    ranked = [
-        (rank, label)
-        for label in vocabulary
-        if (rank := _match_rank(label.casefold(), text, words)) is not None
-    ]
-    ranked.sort(key=lambda match: match[0])  # stable, so it keeps the vocabulary's order
-    chosen = ranked[offset : offset + limit]
-    return LabelMatches(tuple(label for _, label in chosen), len(ranked))
-
-
-def _match_rank(label: str, text: str, words: Sequence[str]) -> int | None:
-    if label == text:
-        return 0
-    if label.startswith(text):
-        return 1
-    if text in label:
-        return 2
-    return 3 if len(words) > 1 and all(word in label for word in words) else None

@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 from setwise.service.domain.breaker import Trip
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.errors import FieldFault, TooManySecrets
+from setwise.service.domain.labels import shown_set
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
@@ -30,6 +31,9 @@ LONGEST_EXCERPT = 1_000
 
 MOST_SECRETS = 10
 """Secrets that sign at once; more would make the header long."""
+
+CATALOGUE = "catalogue"
+"""Source of a correction that gives a label another name."""
 
 ACCEPTED = range(200, 300)
 GONE = 410
@@ -83,7 +87,7 @@ def review_completed(prediction: Prediction, annotation: Annotation, message_id:
         MessageType.REVIEW_COMPLETED,
         message_id,
         annotation.created_at,
-        labels=list(annotation.labels),
+        **shown_set(annotation.labels)._asdict(),
         agreed=annotation.agreed,
         review_id=annotation.task_id,
         annotation_id=annotation.id,
@@ -105,10 +109,30 @@ def document_corrected(
         MessageType.DOCUMENT_CORRECTED,
         message_id,
         truth.created_at,
-        labels=list(truth.labels),
-        previous_labels=list(before),
+        **shown_set(truth.labels)._asdict(),
+        previous_labels=shown_set(before).labels,
         **found_by,
         corrected_at=instant(truth.created_at),
+    )
+
+
+def document_relabelled(
+    prediction: Prediction,
+    labels: Sequence[str],
+    before: Sequence[str],
+    message_id: str,
+    at: datetime,
+) -> Message:
+    """Return the message that a label of a set that was sent has another name now."""
+    return _about(
+        prediction,
+        MessageType.DOCUMENT_CORRECTED,
+        message_id,
+        at,
+        **shown_set(labels)._asdict(),
+        previous_labels=shown_set(before).labels,
+        source=CATALOGUE,
+        corrected_at=instant(at),
     )
 
 

@@ -17,7 +17,7 @@ from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.api.schemas import Query as Asked
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
-from setwise.service.domain.models import MOST_LABEL_NOTES
+from setwise.service.domain.label_notes import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Document, Reason
 from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, ReviewTask
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
@@ -139,15 +139,15 @@ def find(
     query: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
     """Search the labels of the active model, for each page on which one is typed."""
-    labels = services.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
+    labels = services.labels.search(visit.caller, query, limit=MOST_FOUND)
     return answer({"labels": labels.labels, "total": labels.total})
 
 
 @router.get(f"{DESK}/notes")
 def notes(services: ServicesOf, visit: Reads) -> Response:
     """Return names, guidelines and parents of labels."""
-    described = services.models.label_notes(visit.caller)
-    every = services.reviews.search_labels(visit.caller, limit=MOST_LABEL_NOTES).labels
+    described = services.labels.notes(visit.caller)
+    every = services.labels.search(visit.caller, limit=MOST_LABEL_NOTES).labels
     known = frozenset(every) if described else frozenset()
     return answer(
         {"notes": [{**label._asdict(), "known": label.label in known} for label in described]}

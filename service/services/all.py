@@ -16,6 +16,7 @@ from setwise.service.services.documents.texts import Texts
 from setwise.service.services.files import Files
 from setwise.service.services.idempotency import Idempotency
 from setwise.service.services.jobs import Jobs
+from setwise.service.services.labels import Labels
 from setwise.service.services.models import Models
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
@@ -48,6 +49,7 @@ class Services:
     recalibration: Recalibration
     retraining: Retraining
     models: Models
+    labels: Labels
     reports: Reports
     keys: Keys
     people: People

@@ -10,12 +10,10 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import (
     ComparedAnswer,
-    LabelNote,
     ModelVersion,
     Shadow,
     Tally,
     compared,
-    read_label_notes,
 )
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
 from setwise.service.domain.recalibration import calibrator_version
@@ -81,20 +79,6 @@ class Models(Requesting):
         with self.begin(read_only=True) as transaction:
             return transaction.models.all()
 
-    def label_notes(self, caller: Caller) -> list[LabelNote]:
-        """Return what people read of labels, by label."""
-        caller.require(Permission.READ_QUEUE)
-        with self.begin(read_only=True) as transaction:
-            return transaction.models.label_notes()
-
-    def describe_labels(self, caller: Caller, file: str) -> None:
-        """Replace the notes on labels by those of a CSV file; raises `InvalidRequest`."""
-        caller.require(Permission.ADMINISTER)
-        notes = read_label_notes(file)
-        with self.begin() as transaction:
-            transaction.models.replace_label_notes(notes)
-            self._note(transaction, caller, "labels.described", "labels", labels=len(notes))
-
     def verify(self, caller: Caller, model_id: str) -> ModelVersion:
         """Load a model beside the active one, and run one prediction.
 
@@ -114,12 +98,17 @@ class Models(Requesting):
         Raises `ModelNotFound` if the model does not exist; `ModelDamaged` if it does not load here;
         nothing changes then.
         """
-        model = self.verify(caller, model_id)
-        activated = self._activate(caller, model.id, leaving=None)
+        caller.require(Permission.ADMINISTER)
+        with self.begin(read_only=True) as transaction:
+            model = known_model(transaction, model_id)
+        vocabulary = self.loader.load(model).labels
+        activated = self._activate(caller, model.id, vocabulary, leaving=None)
         self.loader.follow()
         return activated
 
-    def _activate(self, caller: Caller, model_id: str, *, leaving: str | None) -> ModelVersion:
+    def _activate(
+        self, caller: Caller, model_id: str, vocabulary: Sequence[str], *, leaving: str | None
+    ) -> ModelVersion:
         with self.begin() as transaction:
             transaction.policies.lock()
             model, before = known_model(transaction, model_id), transaction.models.active()
@@ -128,6 +117,7 @@ class Models(Requesting):
             if model.active:
                 return model
             transaction.models.activate(model.id, self.now(), self.new_id())
+            transaction.labels.follow_model(frozenset(vocabulary))
             self._note(
                 transaction,
                 caller,
@@ -158,8 +148,8 @@ class Models(Requesting):
             before = transaction.models.previous()
         if before is None:
             raise errors.NothingToRollBack("No other model has served before the present one.")
-        self.loader.load(before)
-        activated = self._activate(caller, before.id, leaving=leaving)
+        vocabulary = self.loader.load(before).labels
+        activated = self._activate(caller, before.id, vocabulary, leaving=leaving)
         self.loader.follow()
         return activated
 

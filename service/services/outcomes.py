@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
+from setwise.service.domain.errors import InvalidRequest, ModelUnavailable
+from setwise.service.domain.labels import NO_ADDITIONS, UNNAMED, Additions, Catalogue, LabelState
 from setwise.service.domain.outcomes import (
     Outcome,
     UnknownLabel,
@@ -14,14 +15,11 @@ from setwise.service.domain.outcomes import (
     unknown_labels,
 )
 from setwise.service.domain.predictions import Prediction
-from setwise.service.domain.text import question
 from setwise.service.domain.webhooks import document_corrected
-from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.ports import PredictorSource
+from setwise.service.services.labels import Answered
 from setwise.service.services.predictions import disclose_one, visible_prediction
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
-from setwise.spelling import spelled
 
 MOST_RACES = 20
 """Most retries after concurrent reports on the same prediction."""
@@ -34,15 +32,14 @@ class OutcomeReport(NamedTuple):
     new: bool
     """Whether the report added it."""
     unknown: list[UnknownLabel] | None
-    """Labels that neither the active model nor the prediction names; None without a model."""
+    """Labels that neither the active model, the prediction nor the catalogue has; None without a
+    model.
+    """
 
 
 @dataclass(frozen=True)
-class Outcomes(Recorded):
+class Outcomes(Answered):
     """Outcomes, which other programs report: the label sets that were right."""
-
-    predictors: PredictorSource
-    """Its active model knows the usual labels."""
 
     def report(
         self,
@@ -52,6 +49,7 @@ class Outcomes(Recorded):
         source: str,
         *,
         strict: bool = False,
+        additions: Additions = NO_ADDITIONS,
     ) -> OutcomeReport:
         """Store an outcome.
 
@@ -61,11 +59,12 @@ class Outcomes(Recorded):
 
         Raises `PredictionNotFound` if the prediction does not exist or belongs to another client;
         `InvalidRequest` if the labels or the source cannot be stored, or if ``strict`` and a label
-        is unknown; `ModelUnavailable` if ``strict`` and no model is active.
+        is unknown; `SimilarLabels` if ``strict`` and a new label has near-duplicates;
+        `ModelUnavailable` if ``strict`` and no model is active.
         """
         caller.require(Permission.PREDICT)
-        labels = list(map(spelled, labels))
-        faults = list(outcome_faults(labels, source))
+        labels = additions.given(labels)
+        faults = list(outcome_faults([label for label in labels if label != UNNAMED], source))
         if faults:
             raise InvalidRequest("The outcome cannot be stored like this.", faults)
         for _ in range(MOST_RACES):
@@ -78,6 +77,7 @@ class Outcomes(Recorded):
                         labels=labels,
                         source=source,
                         strict=strict,
+                        additions=additions,
                     )
             except OutcomeRaced:
                 continue
@@ -92,13 +92,16 @@ class Outcomes(Recorded):
         labels: Sequence[str],
         source: str,
         strict: bool,
+        additions: Additions,
     ) -> OutcomeReport:
         prediction = visible_prediction(transaction, caller, prediction_id)
-        unknown = self._unknown(prediction, labels, strict=strict)
         # A concurrent review and this report must each see the labels that the other sent.
         transaction.reviews.lock(prediction.id)
         facts = transaction.truth.facts(prediction.id)
         before = facts.outcomes
+        labels, unknown = self._known(
+            transaction, caller, prediction, labels, strict=strict, additions=additions
+        )
         same_source = [outcome for outcome in before if outcome.source == source]
         if same_source and set(same_source[-1].labels) == set(labels):
             return OutcomeReport(same_source[-1], new=False, unknown=unknown)
@@ -129,29 +132,34 @@ class Outcomes(Recorded):
         )
         return OutcomeReport(outcome, new=True, unknown=unknown)
 
-    def _unknown(
-        self, prediction: Prediction, labels: Sequence[str], *, strict: bool
-    ) -> list[UnknownLabel] | None:
+    def _known(
+        self,
+        transaction: Transaction,
+        caller: Caller,
+        prediction: Prediction,
+        labels: Sequence[str],
+        *,
+        strict: bool,
+        additions: Additions,
+    ) -> tuple[Sequence[str], list[UnknownLabel] | None]:
+        """Return the labels as they are stored, and the unknown ones.
+
+        Labels that neither the model nor the catalogue has enter the catalogue, as proposed; if
+        ``strict``, those marked as new alone.
+        """
+        if strict:
+            labels = self._resolved(transaction, caller, prediction, labels, additions)
         try:
-            vocabulary = self.predictors.active().labels
+            vocabulary = dict.fromkeys([*self.predictors.active().labels, *prediction.scored.named])
         except ModelUnavailable:
-            if strict:
-                raise
-            return None
-        unknown = unknown_labels(labels, [*vocabulary, *prediction.scored.named])
-        if strict and unknown:
-            places = {label: place for place, label in enumerate(labels)}
-            raise InvalidRequest(
-                "The outcome names labels that the model does not know.",
-                [
-                    FieldFault(
-                        f"/labels/{places[label.label]}",
-                        f"{label.label!r} is not a label of the model{question(label.nearest)}",
-                    )
-                    for label in unknown
-                ],
-            )
-        return unknown
+            return labels, None
+        stored = transaction.labels.held([each for each in labels if each not in vocabulary])
+        catalogue = Catalogue(vocabulary, stored)
+        resolved = catalogue.current_of(labels)
+        self._propose(transaction, caller, resolved.proposed, prediction.id)
+        accepted = (each.label for each in stored if each.state is LabelState.ACCEPTED)
+        names = [*vocabulary, *accepted, UNNAMED]
+        return resolved.labels, unknown_labels(resolved.labels, names)
 
     def page(self, caller: Caller, prediction_id: str) -> list[Outcome]:
         """Return a prediction's outcomes, oldest first; raises `PredictionNotFound`."""

@@ -13,14 +13,15 @@ from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.documents import Comment, CommentKind, OwnAnswer, check_comment
+from setwise.service.domain.labels import NO_ADDITIONS, Additions
 from setwise.service.domain.outcomes import resolution, sent_labels
 from setwise.service.domain.predictions import Prediction, Reason, TermWeight
 from setwise.service.domain.reviews import (
     EVERYTHING,
+    LONGEST_COMMENT,
     LONGEST_SKIP_REASON,
     Annotation,
     HeldDecision,
-    LabelMatches,
     Oddity,
     QueueFilter,
     ReviewKind,
@@ -28,9 +29,7 @@ from setwise.service.domain.reviews import (
     ReviewTask,
     adjudication,
     calls_for_adjudication,
-    checked_answer,
     is_final,
-    matching_labels,
 )
 from setwise.service.domain.routing.audits import (
     AuditRole,
@@ -42,11 +41,9 @@ from setwise.service.domain.routing.rules import constraints_broken
 from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.truth import Facts
 from setwise.service.domain.webhooks import document_corrected, review_completed
-from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.ports import PredictorSource
+from setwise.service.services.labels import Answered
 from setwise.service.services.predictions import disclose, disclose_one
 from setwise.service.stores.transaction import Transaction
-from setwise.spelling import spelled
 
 LEASE = timedelta(minutes=15)
 """How long a reviewer keeps a claimed task without extending the lease."""
@@ -87,11 +84,9 @@ class StoredDecision:
 
 
 @dataclass(frozen=True)
-class Reviews(Recorded):
+class Reviews(Answered):
     """The review queue."""
 
-    predictors: PredictorSource
-    """Its active model provides the labels that a reviewer may choose."""
     lottery: Lottery
     """Draws the audits for a second reading."""
     lease: timedelta = LEASE
@@ -262,6 +257,8 @@ class Reviews(Recorded):
         labels: Sequence[str],
         comment: str | None,
         expected_version: int | None,
+        *,
+        additions: Additions = NO_ADDITIONS,
     ) -> Annotation:
         """Complete a claimed task with the right label set.
 
@@ -271,23 +268,23 @@ class Reviews(Recorded):
 
         Raises `VersionRequired`, `StaleVersion`, `LeaseLost` or `ReviewAlreadyDecided` if the task
         cannot be completed by the caller in that version; `InvalidRequest` if a label is unknown or
-        repeated, or the comment cannot be stored.
+        repeated, or the comment cannot be stored; `SimilarLabels` if a new one has near-duplicates.
 
-        ``labels``: Distinct labels of the active model or of the task's prediction; empty for the
-        empty set.
+        ``labels``: Distinct labels of the active model, of the task's prediction or of the
+        catalogue, or new ones; empty for the empty set.
         ``expected_version``: The version of the task that the caller read; required.
         """
         caller.require(Permission.REVIEW)
         if expected_version is None:
             raise errors.VersionRequired("Name the version that you decided on in If-Match.")
-        labels = list(map(spelled, labels))
+        labels = additions.given(labels)
         with self.begin() as transaction:
             task = _locked(transaction, task_id)
             before = transaction.reviews.annotation_of(task.id)
             if before is not None and before.repeats(caller.id, labels, comment):
                 return before
             task.completed(caller.id, expected_version)
-            labels = self._checked(task, labels, comment)
+            labels = self._checked(transaction, caller, task, labels, additions, comment=comment)
             return self._complete(transaction, task, caller, labels, comment)
 
     def decide(
@@ -297,6 +294,8 @@ class Reviews(Recorded):
         labels: Sequence[str],
         comment: str | None,
         expected_version: int | None,
+        *,
+        additions: Additions = NO_ADDITIONS,
     ) -> StoredDecision:
         """Decide a claimed task; the caller's decisions before the newest few become final.
 
@@ -305,10 +304,15 @@ class Reviews(Recorded):
         caller.require(Permission.REVIEW)
         if expected_version is None:
             raise errors.VersionRequired("Name the version that you decided on.")
-        labels = list(map(spelled, labels))
+        labels = additions.given(labels)
         with self.begin() as transaction:
             task = _locked(transaction, task_id)
             if not _answered_before(transaction, task, caller, labels, comment):
+                # First check that the caller may decide the task, as `complete` does.
+                task.completed(caller.id, expected_version)
+                labels = self._checked(
+                    transaction, caller, task, labels, additions, comment=comment
+                )
                 task = self._decided(task, caller, labels, comment, expected_version)
                 transaction.reviews.save(task)
                 self._log(transaction, caller, "review.decided", task)
@@ -336,6 +340,8 @@ class Reviews(Recorded):
         prediction_id: str,
         reason: str,
         labels: Sequence[str] | None = None,
+        *,
+        additions: Additions = NO_ADDITIONS,
     ) -> ReviewTask:
         """Have a document decided again; return the new task.
 
@@ -345,14 +351,16 @@ class Reviews(Recorded):
 
         Raises `PredictionNotFound`; `ReviewOpen` if a review of the document is open;
         `ReviewAlreadyDecided` if another person decided after the caller, who may read no others;
-        `InvalidRequest` if the reason or a label cannot be stored.
+        `InvalidRequest` if the reason or a label cannot be stored; `SimilarLabels`.
 
         ``labels``: The caller's answer, at once; None to leave it to the next reviewer.
         """
         caller.require(Permission.REVIEW)
         check_comment(reason, "/reason")
         with self.begin() as transaction:
-            return self.reopen_in(transaction, caller, prediction_id, reason, labels)
+            return self.reopen_in(
+                transaction, caller, prediction_id, reason, labels, additions=additions
+            )
 
     def reopen_in(
         self,
@@ -361,6 +369,8 @@ class Reviews(Recorded):
         prediction_id: str,
         reason: str,
         labels: Sequence[str] | None = None,
+        *,
+        additions: Additions = NO_ADDITIONS,
     ) -> ReviewTask:
         """Do as `reopen` in a transaction; errors leave it unchanged."""
         prediction = transaction.predictions.get(prediction_id)
@@ -403,7 +413,8 @@ class Reviews(Recorded):
         self._log(transaction, caller, "review.reopened", task, prediction_id=prediction.id)
         if labels is None:
             return task
-        checked = self._checked(task, list(map(spelled, labels)), None)
+        given = additions.given(labels)
+        checked = self._checked(transaction, caller, task, given, additions)
         self._complete(transaction, task, caller, checked, None)
         return task.finished()
 
@@ -492,17 +503,6 @@ class Reviews(Recorded):
             raise errors.Forbidden("This document must be read without the model's opinion.")
         document = task.prediction.document
         return self.predictors.active().explain(document, labels[:MOST_EXPLAINED_LABELS])
-
-    def search_labels(
-        self, caller: Caller, query: str = "", *, offset: int = 0, limit: int = 50
-    ) -> LabelMatches:
-        """Return labels of the active model that match a query, best first.
-
-        Raises `ModelUnavailable` if no model is active.
-        """
-        caller.require(Permission.READ_QUEUE, Permission.PREDICT)
-        labels = self.predictors.active().labels
-        return matching_labels(labels, query, offset=offset, limit=limit)
 
     def _submit(self, task_id: str, *, early: bool) -> bool:
         with self.begin() as transaction:
@@ -596,9 +596,19 @@ class Reviews(Recorded):
             transaction.outbox.add(document_corrected(prediction, annotation, sent, self.new_id()))
 
     def _checked(
-        self, task: ReviewTask, labels: Sequence[str], comment: str | None
+        self,
+        transaction: Transaction,
+        caller: Caller,
+        task: ReviewTask,
+        labels: Sequence[str],
+        additions: Additions,
+        *,
+        comment: str | None = None,
     ) -> tuple[str, ...]:
-        return checked_answer(task.prediction, self.predictors.active().labels, labels, comment)
+        """Return an answer's labels as they are stored; raises `InvalidRequest`."""
+        faults = text_faults(comment or "", "/comment", longest=LONGEST_COMMENT, blank_allowed=True)
+        prediction = task.prediction
+        return self._resolved(transaction, caller, prediction, labels, additions, faults=faults)
 
     def _decided(
         self,
@@ -609,10 +619,8 @@ class Reviews(Recorded):
         expected_version: int,
     ) -> ReviewTask:
         now = self.now()
-        # First check that the caller may decide the task, as `complete` does.
-        task.completed(caller.id, expected_version)
         decision = HeldDecision(
-            labels=self._checked(task, labels, comment),
+            labels=tuple(labels),
             comment=comment,
             by=caller.name,
             decided_at=now,

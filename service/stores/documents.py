@@ -44,6 +44,7 @@ from setwise.service.domain.reviews import Annotation, QueueTier, ReviewState
 from setwise.service.domain.text import UNREADABLE, Page, is_id
 from setwise.service.stores.columns.rows import Store, in_segment, of_row, row_of
 from setwise.service.stores.columns.types import InRow, cipher_of, opened
+from setwise.service.stores.labels import LACKING
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import ReviewStore
 from setwise.service.stores.tables import (
@@ -354,6 +355,7 @@ def _in_review(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     return exists().where(review_tasks.c.prediction_id == _column.id, *conditions)
 
 
+_BEYOND = _column.id.in_(select(final_labels.c.prediction_id).where(LACKING))
 _compared = model_comparisons.c
 _sent = _compared.decision == Decision.AUTO.value
 _DIFFERENCES: Mapping[ModelDifference, ColumnElement[bool]] = {
@@ -410,4 +412,5 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {  # Any: what
         _in_review(ASSIGNED, _task.assigned_to == value),
     ),
     "prioritized": lambda value: _in_review(OPEN, _FIRST) if value else ~_in_review(OPEN, _FIRST),
+    "beyond_model": lambda value: _BEYOND if value else ~_BEYOND,
 }

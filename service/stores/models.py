@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import RowMapping, Select, delete, func, insert, select, update
+from sqlalchemy import RowMapping, Select, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import DuplicateModel, ShadowTaken
-from setwise.service.domain.models import ComparedAnswer, LabelNote, ModelVersion, Shadow, Tally
+from setwise.service.domain.models import ComparedAnswer, ModelVersion, Shadow, Tally
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.text import Page, is_id
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import (
     SHADOWING,
-    label_notes,
     model_activations,
     model_comparisons,
     model_shadows,
@@ -74,17 +73,6 @@ class ModelStore(Store):
             insert(model_activations),
             {"id": activation_id, "model_id": model_id, "activated_at": now},
         )
-
-    def label_notes(self) -> list[LabelNote]:
-        """Return the notes on labels, by label."""
-        query = select(label_notes).order_by(label_notes.c.label)
-        return self._every(query, lambda row: of_row(LabelNote, label_notes, row))
-
-    def replace_label_notes(self, notes: Sequence[LabelNote]) -> None:
-        self._connection.execute(delete(label_notes))
-        if notes:
-            rows = [row_of(note, label_notes) for note in notes]
-            self._connection.execute(insert(label_notes), rows)
 
 
 class ComparisonStore(Store):

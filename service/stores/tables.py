@@ -33,6 +33,7 @@ from setwise.service.domain.breaker import TripCause
 from setwise.service.domain.callers import Role
 from setwise.service.domain.documents import CommentKind
 from setwise.service.domain.jobs import JobState
+from setwise.service.domain.labels import LabelState
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import Noise
@@ -119,6 +120,13 @@ allow_history(metadata)
 
 ERASED_OR_SEALED = "NEW.{0} IS NULL OR CAST(NEW.{0} AS TEXT) LIKE '{1}sw1:%'"
 """What erasure and a change of keys do to a text, or with a quote to JSON."""
+
+RELABELLED = {
+    "labels": "NEW.written IS NOT NULL",
+    "agreed": "NEW.written IS NOT NULL",
+    "written": "CAST(NEW.written AS TEXT) = CAST(coalesce(OLD.written, OLD.labels) AS TEXT)",
+}
+"""What renaming a label does to an answer: what was written stays beside it."""
 
 api_keys = Table(
     "api_keys",
@@ -270,16 +278,6 @@ model_activations = Table(
 )
 keep_history(model_activations)
 
-# What people read of labels; replaced as a whole.
-label_notes = Table(
-    "label_notes",
-    metadata,
-    Column("label", Text, primary_key=True),
-    Column("name", Text),
-    Column("guideline", Text),
-    Column("parent", Text),
-)
-
 model_shadows = Table(
     "model_shadows",
     metadata,
@@ -378,6 +376,25 @@ keep_history(
     answer=ERASED_OR_SEALED.format("answer", '"'),
     metadata="CAST(NEW.metadata AS TEXT) = '{}' OR CAST(NEW.metadata AS TEXT) LIKE '\"sw1:%'",
     purged_at="OLD.purged_at IS NULL AND NEW.purged_at IS NOT NULL",
+)
+
+# The catalogue: labels with a description, or which the active model lacks.
+labels = Table(
+    "labels",
+    metadata,
+    Column("label", Text, primary_key=True),
+    Column("name", Text),
+    Column("guideline", Text),
+    Column("parent", Text),
+    _choice("state", LabelState),
+    Column("merged_into", Text),
+    Column("in_model", Boolean, nullable=False),
+    Column("proposed_by", Text),
+    Column("proposed_at", Instant),
+    Column("proposed_in", Id, ForeignKey("predictions.id")),
+    Column("version", Integer, nullable=False),
+    _check("merged_has_target", "(state = 'merged') = (merged_into IS NOT NULL)"),
+    _check("version_counts", "version >= 1"),
 )
 
 # What documents are searched by; see `SearchIndex`.
@@ -553,6 +570,7 @@ annotations = Table(
     Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
     Column("reviewer", Text, nullable=False),
     Column("labels", Json, nullable=False),
+    Column("written", Json),  # the labels as the person gave them, if one was renamed since
     Column("comment", Sealed("annotations.comment", "id", "prediction_id")),
     Column("agreed", Boolean, nullable=False),
     Column("chosen_rank", Integer),
@@ -587,7 +605,7 @@ annotations = Table(
     _partial("ix_annotations_contradicted", "prediction_id", "agreed", where=CONTRADICTED),
     Index(None, "reviewer", "id"),
 )
-keep_history(annotations, comment=ERASED_OR_SEALED.format("comment", ""))
+keep_history(annotations, comment=ERASED_OR_SEALED.format("comment", ""), **RELABELLED)
 
 comments = Table(
     "comments",
@@ -650,6 +668,7 @@ outcomes = Table(
     # Unique per prediction, so concurrent reports conflict.
     Column("number", Integer, nullable=False),
     Column("labels", Json, nullable=False),
+    Column("written", Json),  # as of annotations
     Column("source", Text, nullable=False),
     Column("agreed", Boolean, nullable=False),
     Column("reported_by", Text, nullable=False),
@@ -659,7 +678,7 @@ outcomes = Table(
     Index("ix_outcomes_reports", "created_at", "prediction_id", "number", "agreed"),
     _partial("ix_outcomes_contradicted", "prediction_id", "agreed", where=CONTRADICTED),
 )
-keep_history(outcomes)
+keep_history(outcomes, **RELABELLED)
 
 # What follows from annotations and outcomes; see `domain.truth.check`. `db rebuild checks` derives
 # it again.

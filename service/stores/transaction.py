@@ -19,6 +19,7 @@ from setwise.service.stores.documents import CommentStore, DocumentStore
 from setwise.service.stores.history import HistoryStore
 from setwise.service.stores.idempotency import PRESENT, IdempotencyStore
 from setwise.service.stores.jobs import JobStore
+from setwise.service.stores.labels import LabelStore
 from setwise.service.stores.models import ComparisonStore, ModelStore
 from setwise.service.stores.outcomes import OutcomeStore
 from setwise.service.stores.policy import PolicyStore
@@ -105,6 +106,7 @@ class Transaction:
     annotators = _repository(AnnotatorStore)
     calibrations = _repository(CalibrationStore)
     models = _repository(ModelStore)
+    labels = _repository(LabelStore)
     keys = _repository(KeyStore)
     people = _repository(PersonStore)
     sessions = _repository(SessionStore)

@@ -4,7 +4,18 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, RowMapping, and_, delete, insert, or_, select, text
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    RowMapping,
+    Table,
+    and_,
+    delete,
+    insert,
+    or_,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.outcomes import Outcome
@@ -103,8 +114,9 @@ def to_annotation(row: RowMapping) -> Annotation:
     kind = kind_of(row[column.kind], round_=row[column.round])
     bound_to = row[column.id], row[column.prediction_id]
     comment = opened(row[column.comment], *bound_to, otherwise=UNREADABLE)
-    labels = tuple(row[column.labels])
-    return of_row(Annotation, annotations, row, labels=labels, comment=comment, kind=kind)
+    return of_row(
+        Annotation, annotations, row, **_sets(row, annotations), comment=comment, kind=kind
+    )
 
 
 def kind_of(kind: str, *, round_: int) -> ReviewKind:
@@ -114,7 +126,13 @@ def kind_of(kind: str, *, round_: int) -> ReviewKind:
 
 def to_outcome(row: RowMapping) -> Outcome:
     """Return the outcome in a row with the columns of its table."""
-    return of_row(Outcome, outcomes, row, labels=tuple(row[outcomes.c.labels]))
+    return of_row(Outcome, outcomes, row, **_sets(row, outcomes))
+
+
+def _sets(row: RowMapping, table: Table) -> dict[str, tuple[str, ...] | None]:
+    """Return the labels of an answer, and those that were written."""
+    labels, written = row[table.c.labels], row[table.c.written]
+    return {"labels": tuple(labels), "written": None if written is None else tuple(written)}
 
 
 def _to_facts(rows: Sequence[RowMapping]) -> Facts:

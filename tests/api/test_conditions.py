@@ -95,6 +95,11 @@ def _annotator(world: World) -> str:
     return f"/v1/admin/annotators/{world.key('ann', Role.REVIEWER)}"
 
 
+def _label(world: World) -> str:
+    world.do("/v1/labels", json={"label": "J12.82"})
+    return "/v1/admin/labels/J12.82"
+
+
 VERSIONED: dict[str, Callable[[World], Request]] = {
     "complete_review": EVERY["complete_review"],
     "roll_back_model": EVERY["roll_back_model"],
@@ -103,6 +108,7 @@ VERSIONED: dict[str, Callable[[World], Request]] = {
     "change_webhook": _changed(World.hook, json={"url": "https://example.com/b"}),
     "delete_webhook": _changed(World.hook, "DELETE"),
     "place_annotator": _changed(_annotator, json={"group": "default"}),
+    "change_label": _changed(_label, json={"state": "accepted"}),
     "change_group": _changed(lambda _: "/v1/admin/groups/default", json={"name": "All"}),
 }
 """A request that names the present version, for each operation that takes one."""

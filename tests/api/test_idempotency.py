@@ -159,6 +159,7 @@ EVERY: dict[str, Callable[[World], Request]] = {
     "release_review": lambda world: _review(world, "release"),
     "skip_review": lambda world: _review(world, "skip", json={"reason": "page two is missing"}),
     "complete_review": lambda world: _review(world, "complete", json={"labels": ["a"]}),
+    "propose_label": lambda _: _to("/v1/labels", "reviewer", json={"label": "J12.82"}),
     "act_on_documents": lambda world: _to(
         "/v1/documents/actions",
         json={"action": "prioritize", "ids": [world.predict("0.4").json()["id"]]},

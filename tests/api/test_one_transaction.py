@@ -24,6 +24,12 @@ def _shadowed(world: World) -> Request:
     return _on("DELETE", path)
 
 
+def _proposed(world: World) -> Request:
+    world.do("/v1/labels", json={"label": "J12.82"})
+    path, body = f"{ADMIN_}/labels/J12.82", {"state": "accepted", "label": "U09.9"}
+    return _on("PUT", path, json=body, headers={"If-Match": '"1"'})
+
+
 OTHERS: dict[str, Callable[[World], Request]] = {
     "change_policy": lambda world: _on(
         "PUT",
@@ -35,6 +41,7 @@ OTHERS: dict[str, Callable[[World], Request]] = {
         "PUT", f"{ADMIN_}/annotators/{world.person('cy', Role.LEAD)}", json={"group": "default"}
     ),
     "change_group": lambda _: _on("PUT", f"{ADMIN_}/groups/trainees", json={"name": "Trainees"}),
+    "change_label": _proposed,
     "change_webhook": lambda world: _on(
         "PUT", world.hook(), json={"url": "https://example.com/other"}
     ),

@@ -17,6 +17,7 @@ def test_an_outcome_is_stored_once_and_corrects_what_was_sent(service: Service) 
         "prediction_id": made["id"],
         "number": 1,
         "labels": ["c"],
+        "label_missing": False,
         "source": "billing",
         "agreed": False,
         "created_at": "",

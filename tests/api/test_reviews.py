@@ -91,6 +91,7 @@ def test_completing_records_the_labels(
         "id": task["id"],
         "state": "completed",
         "labels": sorted(labels),
+        "label_missing": False,
         "agreed": agreed,
         "annotation_id": annotation.id,
     }
@@ -276,6 +277,7 @@ def test_own_answers_come_with_what_was_decided(service: Service, task: dict[str
     (own,) = service.get("/v1/reviews/recent", by="reviewer").json()["items"]
     assert own["resolution"] == {
         "labels": ["a", "c"],
+        "label_missing": False,
         "by": "reviewer",
         "decided_at": own["resolution"]["decided_at"],
         "missed": ["a"],

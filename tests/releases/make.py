@@ -130,7 +130,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     read(lead)
     services.comments.write(lead, first.id, "A borderline case.")
     services.comments.of(admin, first.id)
-    services.models.describe_labels(admin, "label,name\ncourt,Court reports\n")
+    services.labels.describe(admin, "label,name\ncourt,Court reports\n")
     services.certification.score_audits(models[1], lambda *_: None)
     request = services.idempotency.open(client.id, "request", b"request")
     services.idempotency.finish(request, b"{}")

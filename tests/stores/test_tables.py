@@ -228,6 +228,7 @@ ROWS: dict[str, dict[str, object]] = {
         "id": "coders", "name": "Coders", "version": 1, "changed_at": START, "changed_by": "x",
     },
     "annotators": {"id": "x", "group": "default", "version": 1},
+    "labels": {"label": "x", "state": "accepted", "in_model": False, "version": 1},
     "calibrations": {
         "id": MISSING, "model_id": None, "model_version": "m", "version": "v", "replaces": "c",
         "location": "calibrators/v", "noise": "known", "report": {}, "requested_by": "x",
@@ -363,6 +364,9 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("annotator_groups", {"alpha": -0.1, "beta": 0.3}, "answers_tell"),
         ("annotator_groups", {"version": 0}, "version_counts"),
         ("annotators", {"version": 0}, "version_counts"),
+        ("labels", {"state": "lost"}, "state"),
+        ("labels", {"state": "merged"}, "merged_has_target"),
+        ("labels", {"version": 0}, "version_counts"),
         ("breaker_trips", {"cause": "whim"}, "cause"),
         ("outcomes", {"number": 0}, "number_counts"),
         ("model_shadows", {"place": 2}, "one_place"),

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from setwise.models.figures.numerals import plural
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable, NotFound
 from setwise.service.domain.files import Format, header, lines
-from setwise.service.domain.models import MOST_LABEL_NOTES, LabelNote
-from setwise.service.domain.reviews import LabelMatches
+from setwise.service.domain.label_notes import MOST_LABEL_NOTES, LabelNote
+from setwise.service.domain.labels import LabelMatches
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing
 from setwise.service.pages.forms import Filled, Input
@@ -40,22 +40,22 @@ class LabelFile(BaseModel):
 def _replace(call: Call, form: LabelFile) -> None:
     if not (form.file or form.text):
         raise InvalidRequest("", [FieldFault("/file", "is empty; choose one, or enter its text")])
-    call.services.models.describe_labels(call.caller, form.file or form.text)
+    call.services.labels.describe(call.caller, form.file or form.text)
 
 
 def _remove(call: Call, _: Nothing) -> None:
-    call.services.models.describe_labels(call.caller, "")
+    call.services.labels.describe(call.caller, "")
 
 
 def _question(call: Call) -> ui.Question:
-    number = len(call.services.models.label_notes(call.caller))
+    number = len(call.services.labels.notes(call.caller))
     will = [f"Names, guidelines and parents of {plural(number, 'label')} are removed."]
     return ui.Question("Remove all descriptions?", will, "Remove", LABELS)
 
 
 def _matches(call: Call, query: str, *, offset: int = 0, limit: int = PAGE) -> LabelMatches:
     try:
-        return call.services.reviews.search_labels(call.caller, query, offset=offset, limit=limit)
+        return call.services.labels.search(call.caller, query, offset=offset, limit=limit)
     except ModelUnavailable:
         return LabelMatches((), 0)
 
@@ -67,7 +67,7 @@ def _described(labels: Sequence[str], notes: Mapping[str, LabelNote]) -> list[La
 def _labels(call: Call) -> ui.View:
     query, after = call.query.get("query", "").strip(), call.after or "0"
     offset = int(after) if after.isdecimal() and len(after) < len(str(MOST_LABEL_NOTES)) else 0
-    notes = {note.label: note for note in call.services.models.label_notes(call.caller)}
+    notes = {note.label: note for note in call.services.labels.notes(call.caller)}
     matches = _matches(call, query, offset=offset)
     model = frozenset(_matches(call, "", limit=MOST_LABEL_NOTES).labels)
     headings = [note for note in notes.values() if note.label not in model]
@@ -106,7 +106,7 @@ def _template(call: Call) -> Response:
     """Return a label file with every label of the model, and what is known of it."""
     if call.id != "csv":
         raise NotFound("The labels are available as CSV.")
-    notes = {note.label: note for note in call.services.models.label_notes(call.caller)}
+    notes = {note.label: note for note in call.services.labels.notes(call.caller)}
     labels = [*_matches(call, "", limit=MOST_LABEL_NOTES).labels, *notes]
     rows = [note._asdict() for note in _described(list(dict.fromkeys(labels)), notes)]
     content = header(Format.CSV, LabelNote._fields) + lines(Format.CSV, rows)

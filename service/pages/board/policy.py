@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable, StaleVersion
-from setwise.service.domain.models import MOST_LABEL_NOTES
+from setwise.service.domain.label_notes import MOST_LABEL_NOTES
 from setwise.service.domain.outcomes import UnknownLabel, unknown_labels
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
@@ -195,7 +195,7 @@ def _view(
 def _unknown_labels(call: Call, policy: RoutingPolicy) -> list[UnknownLabel]:
     """Return the labels of rules that the active model never predicts; perhaps misspelt."""
     try:
-        known = call.services.reviews.search_labels(call.caller, limit=MOST_LABEL_NOTES).labels
+        known = call.services.labels.search(call.caller, limit=MOST_LABEL_NOTES).labels
     except ModelUnavailable:
         return []
     declared = [rule.declared() for rule in policy.rules]

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from setwise.service.api.documents import DocumentQuery
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.documents import LISTS, Audited, DocumentState, Order
-from setwise.service.domain.reviews import matching_labels
+from setwise.service.domain.labels import LabelMatch, matching_labels
 from setwise.service.domain.text import nearest
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, address
@@ -116,7 +116,7 @@ class Search(NamedTuple):
             for label in self.query.get(name, ()):
                 if label in vocabulary:
                     continue
-                near = matching_labels(vocabulary, label, offset=0, limit=3).labels
+                near = matching_labels(map(LabelMatch, vocabulary), label, offset=0, limit=3).labels
                 links = [
                     ui.joined(" ", ui.link(self._with(name, label, other), other))
                     for other in near or nearest(label, vocabulary)

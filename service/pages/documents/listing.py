@@ -14,7 +14,7 @@ from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.documents import DocumentFilter, ListedDocument
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable
 from setwise.service.domain.files import Format
-from setwise.service.domain.models import MOST_LABEL_NOTES
+from setwise.service.domain.label_notes import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, Reads, Sends, address, of_document
@@ -160,7 +160,7 @@ def _list(
 
 def _meant(services: Services, visit: Visit, search: Search) -> Sequence[Markup]:
     try:
-        labels = services.reviews.search_labels(visit.caller, limit=MOST_LABEL_NOTES).labels
+        labels = services.labels.search(visit.caller, limit=MOST_LABEL_NOTES).labels
     except ModelUnavailable:
         return ()
     return list(search.meant(labels))

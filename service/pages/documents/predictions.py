@@ -35,13 +35,18 @@ def name_of(prediction: Prediction) -> str:
     return prediction.document.id or f"…{prediction.id[-12:]}"
 
 
+NO_NAME = "a label that is in no list"
+"""Stands for `UNNAMED`."""
+
+
 def labels_of(labels: Sequence[str] | None) -> Markup:
     """Return a label set as people read it."""
     if labels is None:
         return ui.quiet("not sent")
     if not labels:
         return ui.quiet("no labels")
-    return ui.joined(*(Markup('<span class="label">{}</span> ').format(label) for label in labels))
+    named = (Markup('<span class="label">{}</span> ').format(label or NO_NAME) for label in labels)
+    return ui.joined(*named)
 
 
 def why(prediction: Prediction) -> str:

@@ -1,0 +1,214 @@
+"""Routes for labels: search them, propose new ones, and decide on those."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import Field
+
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.conditions import number_in
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer
+from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering
+from setwise.service.api.schemas import Example, Listed, Mirror, Paged, RequestBody
+from setwise.service.domain.errors import (
+    LabelNotFound,
+    ModelUnavailable,
+    PredictionNotFound,
+    SimilarLabels,
+    StaleVersion,
+    VersionRequired,
+)
+from setwise.service.domain.labels import LabelChange, LabelState
+
+router = APIRouter(prefix="/v1", route_class=StrictRoute)
+
+_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
+_PROPOSED: Example = {
+    "label": "J12.82",
+    "name": "Pneumonia due to coronavirus disease 2019",
+    "guideline": None,
+    "parent": None,
+    "state": "proposed",
+    "merged_into": None,
+    "in_model": False,
+    "proposed_by": _ID,
+    "proposed_at": "2026-11-21T09:05:00Z",
+    "proposed_in": _ID,
+    "version": 1,
+}
+
+
+class Label(Mirror):
+    """A label that a reviewer may choose."""
+
+    label: str
+    name: str | None = Field(description="Of labels that the model lacks.")
+    state: LabelState
+    in_model: bool = Field(description="The active model can predict it.")
+
+
+class LabelPage(Listed[Label]):
+    """One page of matching labels, those of the model first."""
+
+    examples = (
+        {
+            "items": [{"label": "J18.9", "name": None, "state": "accepted", "in_model": True}],
+            "next_cursor": None,
+            "limit": 50,
+        },
+    )
+
+
+class LabelQuery(Paged):
+    """Which labels to list."""
+
+    query: str = Field("", max_length=200, description="A part of the label, in either case.")
+    state: LabelState | None = Field(
+        None, description="Only those in a state; otherwise those to choose from."
+    )
+
+
+class CatalogueLabelBody(Mirror):
+    """A label of the catalogue."""
+
+    examples = (_PROPOSED,)
+
+    label: str
+    name: str | None
+    guideline: str | None = Field(description="When the label applies.")
+    parent: str | None = Field(description="The label above it.")
+    state: LabelState = Field(
+        description="`proposed`: a lead has yet to decide; `retired`: no longer offered; `merged`: "
+        "`merged_into` stands for it."
+    )
+    merged_into: str | None
+    in_model: bool = Field(description="The active model can predict it.")
+    proposed_by: str | None = Field(description="Id of the person or key that gave it first.")
+    proposed_at: datetime | None
+    proposed_in: str | None = Field(description="Id of the prediction that it was given to first.")
+    version: int = Field(description="The `ETag` carries it; 0 while nothing is stored of it.")
+
+
+class LabelProposal(RequestBody):
+    """A label that is missing."""
+
+    examples = ({"label": "J12.82", "name": "Pneumonia due to coronavirus disease 2019"},)
+
+    label: str
+    name: str | None = Field(None, description="What it means.")
+    prediction_id: str | None = Field(None, description="The document that it is missing for.")
+    insist: bool = Field(False, description="Add it although the catalogue has similar labels.")
+
+
+class LabelChangeRequest(RequestBody):
+    """What you decide on a label."""
+
+    examples = (
+        {"state": "accepted"},
+        {"state": "accepted", "label": "J12.82"},
+        {"state": "merged", "merged_into": "J12.82"},
+        {"state": "retired"},
+    )
+
+    state: Literal["accepted", "retired", "merged"]
+    label: str | None = Field(None, description="Its new name; null leaves it.")
+    merged_into: str | None = Field(
+        None, description="With `merged`: the label that stands for it from now on."
+    )
+    insist: bool = Field(False, description="Rename it although the catalogue has similar labels.")
+
+
+@router.get(
+    "/labels",
+    tags=["reviews"],
+    response_model=LabelPage,
+    responses=documented(ModelUnavailable),
+)
+def search_labels(
+    caller: CallerOf, query: Annotated[LabelQuery, Query()], edge: EdgeOf
+) -> Response:
+    """Search the labels of the active model and of the catalogue.
+
+    For a picker, or to check a spelling.
+    """
+    scope = f"labels?{query.state}&{query.query}"
+    offset = int(edge.cursors.read(query.cursor, scope) or 0)
+    matches = edge.services.labels.search(
+        caller, query.query, state=query.state, offset=offset, limit=query.limit
+    )
+    end = offset + len(matches.items)
+    return answer(
+        LabelPage(
+            items=[Label.of(match) for match in matches.items],
+            next_cursor=edge.cursors.write(str(end) if end < matches.total else None, scope),
+            limit=query.limit,
+        )
+    )
+
+
+@router.post(
+    "/labels",
+    tags=["reviews"],
+    status_code=201,
+    response_model=CatalogueLabelBody,
+    response_description="The label, proposed.",
+    responses={
+        200: {
+            "model": CatalogueLabelBody,
+            "description": "The label exists, or another one stands for it; nothing changed.",
+        },
+        **documented(SimilarLabels, PredictionNotFound, ModelUnavailable),
+    },
+)
+def propose_label(caller: CallerOf, body: LabelProposal, services: ServicesOf) -> Response:
+    """Propose a label that neither the model nor the catalogue has.
+
+    People may give it at once; a lead accepts it, renames it, merges it into another or retires it.
+    """
+    proposal = services.labels.propose(
+        caller, body.label, name=body.name, prediction_id=body.prediction_id, insist=body.insist
+    )
+    return answer(CatalogueLabelBody.of(proposal.label), status=201 if proposal.new else 200)
+
+
+@router.get(
+    "/admin/labels/{name:path}",
+    tags=["administration"],
+    response_model=CatalogueLabelBody,
+    responses=answering("ETag") | documented(LabelNotFound),
+)
+def get_label(caller: CallerOf, name: str, services: ServicesOf) -> Response:
+    """Read what the catalogue says of a label."""
+    label = services.labels.get(caller, name)
+    return answer(CatalogueLabelBody.of(label), etag=label.version)
+
+
+@router.put(
+    "/admin/labels/{name:path}",
+    tags=["administration"],
+    response_model=CatalogueLabelBody,
+    responses=answering("ETag")
+    | documented(LabelNotFound, StaleVersion, VersionRequired, SimilarLabels),
+)
+def change_label(
+    caller: CallerOf,
+    name: str,
+    *,
+    body: LabelChangeRequest,
+    services: ServicesOf,
+    if_match: Annotated[
+        str | None, Header(description="The `ETag` of the label as you saw it. Required.")
+    ] = None,
+) -> Response:
+    """Accept, rename, merge or retire a label.
+
+    Answers with a renamed or merged label read as the other one from now on: in searches, exports
+    and figures. Webhooks receive `document.corrected` for what was sent. The history of each
+    document keeps what was written. Labels that a model has predicted keep their names.
+    """
+    seen = number_in(if_match, lambda: services.labels.get(caller, name).version)
+    change = LabelChange(LabelState(body.state), body.label, body.merged_into, body.insist)
+    label = services.labels.change(caller, name, change, seen)
+    return answer(CatalogueLabelBody.of(label), etag=label.version)
