@@ -107,7 +107,13 @@ RIGHTS = (
         GET /v1/predictions/{prediction_id}/decision
         GET /v1/exports/annotations
         """,
-        "/cockpit /cockpit/details",
+        """
+        /cockpit
+        /cockpit/details
+        /board/labels
+        /board/labels/label
+        /board/labels/template.{form}
+        """,
     ),
     Right(
         "lead admin auditor",
@@ -157,8 +163,6 @@ RIGHTS = (
         /board/models
         /board/models/{model_id}
         /board/models/retrain
-        /board/labels
-        /board/labels/template.{form}
         /board/keys
         /board/people
         /board/people/{person_id}

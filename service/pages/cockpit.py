@@ -73,7 +73,13 @@ def show(services: ServicesOf, visit: Leads, query: QueryOf) -> Response:
     """Show whether sending is right enough, how much is automatic, and what waits."""
     seen = services.reports.glance(visit.caller, query, segment=query.segment)
     figures = _with_documents(seen, (make(seen) for make in FIRST))
-    values = {"tiles": _tiles(seen), "figures": figures}
+    values = {
+        "tiles": _tiles(seen),
+        "figures": figures,
+        "lacking": services.labels.missing(visit.caller).sentence(),
+        "lacking_documents": documents.address(beyond_model="true"),
+        "may_retrain": visit.caller.may(Permission.ADMINISTER),
+    }
     return page("cockpit.html", values | _frame(seen, query), visit=visit)
 
 

@@ -1,7 +1,7 @@
 """The review desk: the page, and what its script asks for, with the same services as the API."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import PurePosixPath
@@ -16,18 +16,21 @@ from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf, answ
 from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.api.schemas import Query as Asked
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import LeaseLost
+from setwise.service.domain.errors import InvalidRequest, LeaseLost
 from setwise.service.domain.label_notes import MOST_LABEL_NOTES
+from setwise.service.domain.labels import UNNAMED, Additions, LabelMatch, LabelState
 from setwise.service.domain.predictions import Document, Reason
 from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, ReviewTask
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
-from setwise.service.pages.documents.predictions import UNREADABLE, urgency
+from setwise.service.pages.documents.predictions import NO_NAME, UNREADABLE, urgency
 from setwise.service.pages.forms import lines
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import PageRoute
+from setwise.service.pages.typed_labels import UnlistedLabel, unlisted
 from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
+from setwise.spelling import spelled
 
 DESK = "/desk"
 TASK = DESK + "/tasks/{task_id}"
@@ -38,13 +41,13 @@ WRITTEN, NO_LABELS = -1, -2
 SKIP_REASONS = (
     "Outside my expertise",
     "Text is unreadable",
-    "No suitable label",
     "Conflict of interest",
 )
 
 COMMANDS = (
     ("add", "/", "Add a label, or remove one"),
     ("remove", "x", "Go to the next label of your set; Delete removes it"),
+    ("unnamed", "n", "None of the known labels fits, or take that back"),
     ("browse", "b", "Browse the labels"),
     ("words", "w", "Show words for and against a label"),
     ("find", "f", "Search in the document"),
@@ -97,6 +100,9 @@ class Chosen(Asked):
 class DecisionForm(Chosen):
     """What a reviewer decided, on which version of the task."""
 
+    new_labels: Annotated[Sequence[_Label], Field(max_length=MOST_SET_LABELS)] = ()
+    insist: bool = False
+    label_missing: bool = False
     comment: str | None = None
     version: int
 
@@ -138,19 +144,48 @@ def find(
     visit: Annotated[Visit, Depends(who_may(Permission.READ_QUEUE))],
     query: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Search the labels of the active model, for each page on which one is typed."""
+    """Search the labels of the model and the catalogue, for each page on which one is typed."""
     labels = services.labels.search(visit.caller, query, limit=MOST_FOUND)
-    return answer({"labels": labels.labels, "total": labels.total})
+    return answer({"items": [match._asdict() for match in labels.items], "total": labels.total})
+
+
+@router.get(f"{DESK}/labels/new")
+def look_alike(
+    services: ServicesOf, visit: Reads, label: Annotated[str, Query(max_length=200)]
+) -> Response:
+    """Return what a label that is in no list would be called, and known labels much like it."""
+    name, known = spelled(label), services.labels.catalogue(visit.caller)
+    same = next((each for each in known if each.label == name), None)
+    similar = services.labels.similar(visit.caller, name)
+    if same is not None and same.merged_into:
+        similar = (same.merged_into, *similar)
+    beyond = {each.label: each for each in known if not each.in_model}
+    return answer(
+        {
+            "label": name,
+            "retired": same is not None and same.state is LabelState.RETIRED,
+            "similar": [
+                LabelMatch(each, in_model=each not in beyond)._asdict()
+                | ({"state": beyond[each].state} if each in beyond else {})
+                for each in similar
+            ],
+        }
+    )
 
 
 @router.get(f"{DESK}/notes")
 def notes(services: ServicesOf, visit: Reads) -> Response:
     """Return names, guidelines and parents of labels."""
     described = services.labels.notes(visit.caller)
-    every = services.labels.search(visit.caller, limit=MOST_LABEL_NOTES).labels
-    known = frozenset(every) if described else frozenset()
+    every = services.labels.search(visit.caller, limit=MOST_LABEL_NOTES).items if described else ()
+    offered = {match.label: "" if match.in_model else match.state for match in every}
     return answer(
-        {"notes": [{**label._asdict(), "known": label.label in known} for label in described]}
+        {
+            "notes": [
+                {**each._asdict(), "known": each.label in offered, "kind": offered.get(each.label)}
+                for each in described
+            ]
+        }
     )
 
 
@@ -214,8 +249,14 @@ def explain(services: ServicesOf, task_id: str, visit: Sends, chosen: Chosen) ->
 @router.post(TASK + "/decide")
 def decide(services: ServicesOf, task_id: str, visit: Sends, decision: DecisionForm) -> Response:
     """Store a decision, and say for how long it may be taken back."""
+    additions = Additions(decision.new_labels, decision.insist, decision.label_missing)
     decided = services.reviews.decide(
-        visit.caller, task_id, decision.labels, decision.comment, decision.version
+        visit.caller,
+        task_id,
+        decision.labels,
+        decision.comment,
+        decision.version,
+        additions=additions,
     )
     return answer({"version": decided.task.version, "undo_s": decided.undo_s})
 
@@ -237,7 +278,7 @@ def skip(services: ServicesOf, task_id: str, visit: Sends, skipped: Skipped) -> 
 def _page(
     edge: Edge, visit: Visit, filters: QueueFilter, unsaid: "Submitted | None" = None
 ) -> Response:
-    """Return the desk; ``unsaid`` is a form that says no answer, or two."""
+    """Return the desk; ``unsaid`` is a form that could not be submitted."""
     mine = edge.services.reviews.mine(visit.caller)
     task = item(edge.services, visit.caller, mine[0]) if mine else None
     values = {
@@ -249,6 +290,7 @@ def _page(
         "segments": edge.services.reviews.segments(visit.caller),
         "queue": filters,
         "unsaid": unsaid,
+        "no_name": NO_NAME,
     }
     status = HTTPStatus.UNPROCESSABLE_ENTITY if unsaid else HTTPStatus.OK
     shown = page("desk.html", values, visit=visit, status=status)
@@ -325,6 +367,7 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
         if blind
         else [{"label": m.label, "probability": m.probability} for m in scored.marginals],
         "answers": list(task.answers) or None,
+        "beyond": _beyond(services, caller, task),
         "skips": _skips(services, caller, task) or None,
         "expires_in_s": services.reviews.lease_left_s(task),
     }
@@ -335,6 +378,16 @@ def _missing(document: Document) -> str:
     if document.unreadable:
         return UNREADABLE
     return "This document came without its text. Read it where it is kept."
+
+
+def _beyond(services: Services, caller: Caller, task: ReviewTask) -> Mapping[str, LabelState]:
+    """Return the labels of answers that the model lacks, each with its state."""
+    labels = {label for answer in task.answers for label in answer} - {UNNAMED}
+    if labels <= task.prediction.scored.named.keys():
+        return {}
+    catalogue = services.labels.catalogue(caller)
+    beyond = (each for each in catalogue if each.label in labels and not each.in_model)
+    return {each.label: each.state for each in beyond}
 
 
 def _skips(services: Services, caller: Caller, task: ReviewTask) -> list[str]:
@@ -387,7 +440,7 @@ def _listed(labels: Sequence[str]) -> str:
     return ", ".join(labels[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Submitted:
     """What the form of a document sends."""
 
@@ -397,14 +450,22 @@ class Submitted:
     """Place of a suggested set, or `WRITTEN` or `NO_LABELS`."""
     labels: Annotated[str, Form()] = ""
     """One a line."""
+    new: Annotated[Sequence[str], Form()] = ()
+    """Labels to add, which no list has."""
+    missing: Annotated[bool, Form()] = False
+    """Whether a label applies besides that is in no list."""
     comment: Annotated[str, Form()] = ""
+    fault: str = field(init=False, default="")
+    """Why it could not be submitted."""
+    unlisted: Sequence[UnlistedLabel] = field(init=False, default=())
+    """Labels that are in no list."""
 
     def decided(self, task: ReviewTask) -> list[str] | None:
         """Return the labels that are meant; None if the form says none or two answers."""
         written, offered = lines(self.labels), _offered(task)
         if self.chosen == WRITTEN:
-            return written or None
-        if written or self.chosen >= len(offered):
+            return written if written or self.missing else None
+        if written or self.missing or self.chosen >= len(offered):
             return None
         return [] if self.chosen < 0 else list(offered[self.chosen])
 
@@ -429,12 +490,39 @@ def claim(services: ServicesOf, visit: Submits) -> Response:
 @router.post(f"{DESK}/submit")
 def submit(edge: EdgeOf, visit: Submits, form: Annotated[Submitted, Depends()]) -> Response:
     """Submit a set, and lay the next task on the desk."""
-    services = edge.services
-    task = services.reviews.my_task(visit.caller, form.task)
+    task = edge.services.reviews.my_task(visit.caller, form.task)
     labels = form.decided(task)
     if labels is None:
-        return _page(edge, visit, QueueFilter(), form)
-    services.reviews.decide(
-        visit.caller, task.id, labels, form.comment.strip() or None, form.version
-    )
-    return claim(services, visit)
+        form.fault = (
+            "Choose one answer, and write labels, or tick that one is missing, only for "
+            "“These labels”."
+        )
+    elif _decided(edge.services, visit.caller, task, labels, form):
+        return claim(edge.services, visit)
+    return _page(edge, visit, QueueFilter(), form)
+
+
+def _decided(
+    services: Services, caller: Caller, task: ReviewTask, labels: Sequence[str], form: Submitted
+) -> bool:
+    """Store a decision; return whether it could be stored, and note why not.
+
+    Labels that no list has are shown once more, with known ones much like them.
+    """
+    if form.chosen == WRITTEN:
+        form.unlisted = list(unlisted(services, caller, task.prediction, labels))
+    new = [each.label for each in form.unlisted if each.label in form.new]
+    if len(new) < len(form.unlisted):
+        form.fault = "Some labels are in no list. Correct them, or tick those to add."
+        return False
+    missing = form.missing or UNNAMED in labels
+    named = [label for label in labels if label != UNNAMED]
+    additions = Additions(new, insist=True, label_missing=missing)
+    comment = form.comment.strip() or None
+    try:
+        services.reviews.decide(caller, task.id, named, comment, form.version, additions=additions)
+    except InvalidRequest as refusal:
+        form.fault = " ".join(
+            [refusal.detail, *(f"{each.detail.capitalize()}." for each in refusal.faults)]
+        )
+    return not form.fault

@@ -51,8 +51,8 @@ class Input:
     """JSON pointers under which services report its faults, where not the field's own name."""
     fold: str = ""
     """Summary of the fold that hides the field until it is used."""
-    labels: bool = False
-    """Whether names of labels are typed in it, which a script completes."""
+    labels: Literal["", "known", "new"] = ""
+    """Whether names of labels are typed in it, which a script completes, and new ones are taken."""
 
 
 def select(label: str, choices: Choices) -> Input:
@@ -114,6 +114,10 @@ class Filled:
     def ticked(self, name: str) -> bool:
         """Return whether a box is ticked."""
         return name in self.values
+
+    def show_again(self, name: str, values: Sequence[str]) -> None:
+        """Have a field hold these values when the form is shown again."""
+        self.values = {**self.values, name: values}
 
     def blame(self, name: str, detail: str) -> None:
         """Note what is wrong with a field."""

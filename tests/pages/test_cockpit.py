@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.labels import Additions
 from setwise.service.domain.predictions import Decision, Document, Submission
 from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.services.predictions import all_predicted
@@ -328,3 +329,25 @@ def test_markup_in_labels_and_sources_is_shown_as_it_is(service: Service, browse
 def test_the_page_is_small(busy: Browser) -> None:
     page = busy.get("/cockpit/details?days=400&threshold=0.6")
     assert len(gzip.compress(page.content)) < 150_000
+
+
+def test_labels_that_the_model_lacks_are_counted_with_a_way_to_their_documents(
+    service: Service, browser: Browser
+) -> None:
+    assert "model lacks" not in browser.get("/cockpit").text
+    reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
+    for text, labels in (("0.4", ["a", "flood"]), ("0.41", ["a", "b"])):
+        service.predict(text)
+        task = service.services.reviews.claim(reviewer)
+        assert task is not None
+        new = Additions([label for label in labels if label == "flood"])
+        service.services.reviews.complete(
+            reviewer, task.id, labels, None, task.version, additions=new
+        )
+    shown = browser.get("/cockpit").text
+    assert "1 checked document (50.0 %) has labels that the model lacks: flood (1)" in shown
+    assert 'href="/documents?beyond_model=true">Show the documents</a>' in shown
+    listed = browser.get("/documents?beyond_model=true").text
+    assert ">note 0.4</a>" in listed
+    assert ">note 0.41</a>" not in listed
+    assert '<option value="true" selected>some the model lacks</option>' in listed

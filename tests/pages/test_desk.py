@@ -189,7 +189,9 @@ def test_a_blind_task_looks_like_any_review_without_suggestions(
     assert [item[name] for name in ("why", "candidates", "marginals", "answers")] == [None] * 4
     told = {**item, "document": None}
     assert not WORDS.search(json.dumps(told))
+    assert item["beyond"] == {}
     assert set(item) == {
+        "beyond",
         "id",
         "version",
         "document",
@@ -362,8 +364,9 @@ def test_terms_are_told_on_demand(service: Service, desk: Desk) -> None:
 def test_labels_are_found_by_words_in_any_order(service: Service, desk: Desk) -> None:
     service.predictors.predictor.labels = ["R07 Chest pain", "R10 Pain, chest wall", "J18 Fever"]
     found = desk.look("/labels?query=pain%20chest").json()
-    assert found == {"labels": ["R07 Chest pain", "R10 Pain, chest wall"], "total": 2}
-    assert desk.look("/labels?query=chest%20pain").json()["labels"][0] == "R07 Chest pain"
+    labels = [match["label"] for match in found["items"]]
+    assert (labels, found["total"]) == (["R07 Chest pain", "R10 Pain, chest wall"], 2)
+    assert desk.look("/labels?query=chest%20pain").json()["items"][0]["label"] == "R07 Chest pain"
 
 
 @pytest.mark.parametrize(

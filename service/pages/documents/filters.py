@@ -40,10 +40,11 @@ _ORDERS = (
     (Order.MOST_CONFIDENT.value, "most confident first"),
 )
 _QUEUES = (("", "any"), ("true", "ahead"), ("false", "not ahead"))
+_BEYOND_MODEL = (("", "any"), ("true", "some the model lacks"), ("false", "all in the model"))
 _INPUTS: Mapping[str, Input] = {
     "text": Input("Words in the text"),
-    "label": Input("With label", labels=True),
-    "without_label": Input("Without label", labels=True),
+    "label": Input("With label", labels="known"),
+    "without_label": Input("Without label", labels="known"),
     "state": select("State", _STATES),
     "audited": select("Audit", _AUDITS),
     "confidence_from": Input("Confidence from"),
@@ -53,8 +54,9 @@ _INPUTS: Mapping[str, Input] = {
     "order": select("Order", _ORDERS),
 }
 _MORE: Mapping[str, Input] = {
-    "final_label": Input("Decided with label", labels=True),
-    "without_final_label": Input("Decided without label", labels=True),
+    "final_label": Input("Decided with label", labels="known"),
+    "without_final_label": Input("Decided without label", labels="known"),
+    "beyond_model": select("Decided labels", _BEYOND_MODEL),
     "document_id": Input("Document id"),
     "segment": Input("Segment"),
     "model_version": Input("Model"),

@@ -8,15 +8,18 @@ from pydantic import BaseModel
 
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.documents import OwnAnswer
+from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.labels import UNNAMED, Additions
 from setwise.service.domain.outcomes import Decider, Resolution
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.annotators import in_a_line
 from setwise.service.pages.desk import Reads, Submits
 from setwise.service.pages.documents.comments import Written, commented
-from setwise.service.pages.documents.predictions import content, labels_of, name_of
+from setwise.service.pages.documents.predictions import NO_NAME, content, labels_of, name_of
 from setwise.service.pages.forms import Filled, Input, filled, lines
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import PageRoute
+from setwise.service.pages.typed_labels import unlisted
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
@@ -31,8 +34,21 @@ class Correction(BaseModel):
 
     labels: Annotated[
         str,
-        Input("Labels", "One a line, and nothing if no label applies.", "textarea", labels=True),
+        Input("Labels", "One a line, and nothing if no label applies.", "textarea", labels="new"),
     ] = ""
+    add: Annotated[
+        bool, Input("Add those that are in no list; a lead decides on them", widget="tick")
+    ] = False
+    seen: Annotated[str, Input(widget="hidden")] = ""
+    """New labels beside which known ones much like them were shown."""
+    missing: Annotated[
+        bool,
+        Input(
+            "None of the known labels fits: a label applies, besides these, that is in no list",
+            widget="tick",
+            pointers=("/label_missing",),
+        ),
+    ] = False
     reason: Annotated[str, Input("Why", "Shown with the document.", "textarea")]
 
 
@@ -51,7 +67,10 @@ def _decided(answer: OwnAnswer) -> object:
         return ui.quiet("not decided yet")
     if resolution.agreed:
         return ui.badge("as you answered", "good")
-    differs = " ".join(f"{name}: {', '.join(labels)}." for name, labels in _differences(resolution))
+    differs = " ".join(
+        f"{name}: {', '.join(label or NO_NAME for label in labels)}."
+        for name, labels in _differences(resolution)
+    )
     by = _DECIDED_BY[resolution.by]
     return ui.joined(labels_of(resolution.labels), ui.sub(differs), ui.sub(by))
 
@@ -112,7 +131,20 @@ def correct(
 
     def act(correction: Correction) -> None:
         labels = lines(correction.labels)
-        services.reviews.reopen(visit.caller, prediction_id, correction.reason, labels)
+        prediction = services.reviews.own(visit.caller, prediction_id).prediction
+        new = list(unlisted(services, visit.caller, prediction, labels))
+        unseen = [each for each in new if each.label not in form.all("seen")]
+        form.show_again("seen", [each.label for each in new])
+        if new and (unseen or not correction.add):
+            asked = " ".join(each.said() for each in new)
+            detail = f"cannot be stored yet: {asked} Correct them, or tick below to add them"
+            raise InvalidRequest("", [FieldFault("/labels", detail)])
+        additions = Additions(
+            [each.label for each in new], insist=True, label_missing=correction.missing
+        )
+        services.reviews.reopen(
+            visit.caller, prediction_id, correction.reason, labels, additions=additions
+        )
 
     if form.carry_out(Correction, act):
         return go(f"{HERE}/{prediction_id}")
@@ -181,6 +213,8 @@ def _correction(own: OwnAnswer, form: Filled | None) -> Sequence[ui.Piece]:
         "What was sent is corrected. Certificates and figures keep your first answer, because it "
         "was given before any doubt arose."
     )
-    shown = form or Filled.of(labels="\n".join(annotation.labels))
+    named = [label for label in annotation.labels if label != UNNAMED]
+    missing = {"missing": "yes"} if UNNAMED in annotation.labels else {}
+    shown = form or Filled.of(labels="\n".join(named), **missing)
     address = f"{HERE}/{own.prediction.id}"
     return (ui.Form("Correct your answer", "Correct", hint, address, Correction, shown),)

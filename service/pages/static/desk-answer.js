@@ -19,6 +19,19 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
+/** A label as people read it; one that is in no list has no name. */
+export const named = (label) => label || "a label that is in no list";
+
+/** A label set as people read it, in a line. */
+export const inLine = (labels) => labels.map(named).join(", ") || "no labels";
+
+const TAGS = { new: "new", proposed: "proposed", accepted: "catalogue", retired: "retired" };
+
+/** What marks a label that the model lacks: `new`, or its state in the catalogue. */
+export function mark(kind) {
+  return kind in TAGS ? [" ", element("small", { class: "mark-of" }, TAGS[kind])] : [];
+}
+
 export function percent(share) {
   const whole = Math.round(100 * share);
   if (share > 0 && whole === 0) return "< 1 %";
@@ -51,15 +64,16 @@ export function cards(item) {
     const others = all.filter(
       (label) => !set.labels.includes(label) || sets.every((one) => one.labels.includes(label)),
     );
-    return card(set, difference(item.answers ? others : sets[0].labels, set.labels), place);
+    const from = item.answers ? others : sets[0].labels;
+    return card(set, difference(from, set.labels), place, item.beyond ?? {});
   });
 }
 
 /** A set to submit: its labels, all of them, then what it leaves out. */
-function card(set, parts, place) {
+function card(set, parts, place, beyond) {
   const labels = element("span", { class: "labels" });
   for (const { label, kind } of parts) {
-    const part = element("span", { class: `label ${kind}`, dir: "auto" }, label);
+    const part = element("span", { class: `label ${kind}`, dir: "auto" }, named(label));
     if (kind !== "removed") part.dataset.seen = `${place} ${label}`;
     if (signs[kind]) {
       part.prepend(
@@ -67,6 +81,7 @@ function card(set, parts, place) {
         element("span", { class: "unseen" }, spoken[kind]),
       );
     }
+    part.append(...mark(beyond[label]));
     labels.append(part, " ");
   }
   if (!set.labels.length) labels.prepend(element("span", { class: "label empty-set" }, "No labels"), " ");
@@ -109,6 +124,9 @@ export class Choice {
     this.first = open ? [] : (item.candidates?.[0]?.labels ?? []);
     this.chosen = new Set(draft?.labels ?? this.first);
     this.asked = false; // whether no labels at all are meant
+    // Labels that the model lacks: "new" for those that are added here, else their state.
+    this.beyond = { ...item.beyond, ...draft?.beyond };
+    this.insist = draft?.insist ?? false; // whether near-duplicates were seen and are not meant
     this.probability = new Map(
       open ? [] : (item.marginals ?? []).map((m) => [m.label, m.probability]),
     );
@@ -131,8 +149,20 @@ export class Choice {
     return difference(this.first, this.labels).some((part) => part.kind !== "same");
   }
 
-  /** Add a label, or remove it; returns whether it is chosen now. */
-  toggle(label) {
+  /** What is kept of it, and sent. */
+  get draft() {
+    const { labels, beyond, insist } = this;
+    return { labels, beyond, insist };
+  }
+
+  /** Whether the model knows a label and so may have words for it. */
+  explainable(label) {
+    return label !== "" && !(label in this.beyond);
+  }
+
+  /** Add a label, or remove it; returns whether it is chosen now. `kind` as in `beyond`. */
+  toggle(label, kind) {
+    if (kind) this.beyond = { ...this.beyond, [label]: kind };
     const chosen = new Set(this.chosen);
     if (!chosen.delete(label)) chosen.add(label);
     this.take([...chosen]);
@@ -175,17 +205,18 @@ export class Choice {
       "button",
       { type: "button", class: `chip ${kind}`, "aria-pressed": chosen, "data-label": label },
       element("span", { class: "sign", "aria-hidden": "true" }, sign),
-      element("span", { class: "name", dir: "auto" }, label),
+      element("span", { class: "name", dir: "auto" }, named(label)),
+      ...mark(this.beyond[label]),
     );
     if (chosen) chip.dataset.seen = `chosen ${label}`;
     const probability = this.probability.get(label);
     if (probability !== undefined)
       chip.append(" ", element("span", { class: "percent" }, percent(probability)));
     if (kind === "removed") chip.append(element("span", { class: "unseen" }, ", suggested"));
-    if (!explainable) return element("li", {}, chip);
+    if (!explainable || !this.explainable(label)) return element("li", {}, chip);
     const attributes = { type: "button", class: "why", "data-label": label };
-    const named = { "aria-label": `Why ${label}?`, title: "Words for and against" };
-    return element("li", {}, chip, element("button", { ...attributes, ...named }, "?"));
+    const spoken = { "aria-label": `Why ${label}?`, title: "Words for and against" };
+    return element("li", {}, chip, element("button", { ...attributes, ...spoken }, "?"));
   }
 }
 

@@ -25,14 +25,14 @@ function write(name, value) {
   }
 }
 
-/** A draft is `{version, labels, comment}`. */
+/** A draft is `{version, labels, beyond, insist, comment}`; see `Choice`. */
 export const drafts = {
   of: (id) => read(DRAFT + id),
   keep: (id, draft) => write(DRAFT + id, draft),
   drop: (id) => write(DRAFT + id),
 };
 
-/** A decision is `{id, version, labels, comment, name}`; first made, first sent. */
+/** A decision is a draft with `id` and `name`; first made, first sent. */
 export const unsent = {
   all: () => read(UNSENT) ?? [],
   add: (decision) => write(UNSENT, [...unsent.all(), decision]),

@@ -1,6 +1,6 @@
 // A box that finds labels by code and words as one types (the ARIA pattern of a combobox).
 
-import { element } from "./desk-answer.js";
+import { element, mark } from "./desk-answer.js";
 import { ask } from "./desk-client.js";
 
 const PAUSE_MS = 70;
@@ -13,11 +13,12 @@ export class Picker {
   #entered = false; // Enter came before the list that answers what is typed
 
   /**
-   * `picked(label)` is called with what is chosen, `chosen(label)` tells what is already, and
-   * `shown(label)` is called with the one that Enter would choose.
+   * `picked(label, kind)` is called with what is chosen, `chosen(label)` tells what is already, and
+   * `shown(label)` is called with the one that Enter would choose. `added(label, insist)` is called
+   * with a label that is in no list; near-duplicates were shown before, and `insist` says so.
    */
-  constructor({ input, list, count, picked, chosen, shown, failed }) {
-    Object.assign(this, { input, list, count, picked, chosen, shown, failed });
+  constructor({ input, list, count, picked, added, chosen, shown, failed }) {
+    Object.assign(this, { input, list, count, picked, added, chosen, shown, failed });
     input.addEventListener("input", () => this.#later());
     input.addEventListener("focus", () => this.#later());
     input.addEventListener("blur", () => this.close());
@@ -54,41 +55,88 @@ export class Picker {
     this.#timer = setTimeout(() => this.#search(), PAUSE_MS);
   }
 
-  async #search() {
+  async #ask(path, values) {
     this.#asked?.abort();
     this.#asked = new AbortController();
-    const query = this.#query;
-    const address = `/desk/labels?${new URLSearchParams({ query })}`;
     try {
-      this.#show(query, await ask(address, undefined, { signal: this.#asked.signal }));
+      return await ask(`${path}?${new URLSearchParams(values)}`, undefined, {
+        signal: this.#asked.signal,
+      });
     } catch (error) {
-      if (error.name === "AbortError") return;
-      this.#entered = false;
-      this.failed(error);
+      if (error.name !== "AbortError") {
+        this.#entered = false;
+        this.failed(error);
+      }
+      return null;
     }
   }
 
-  #show(query, { labels, total }) {
+  async #search() {
+    const query = this.#query;
+    const reply = await this.#ask("/desk/labels", { query });
+    if (reply) this.#show(query, reply);
+  }
+
+  #show(query, { items, total }) {
     if (document.activeElement !== this.input) return;
     this.#shown = query;
-    this.list.replaceChildren(
-      ...labels.map((label, place) =>
-        element(
-          "li",
-          { id: `found-${place}`, role: "option", dir: "auto", "data-label": label, "aria-selected": false },
-          label,
-          this.chosen(label) ? element("small", {}, "in your set: Enter removes it") : "",
-        ),
-      ),
+    const typed = query.trim();
+    const offered = typed && !items.some(({ label }) => label === typed) ? [addition(typed)] : [];
+    const more = total - items.length;
+    this.#list(
+      items,
+      ...(more > 0 ? [remark(`${more} more; keep typing`)] : []),
+      ...(total ? [] : [remark("No label matches")]),
+      ...offered,
     );
-    if (total > labels.length) this.list.append(more(`${total - labels.length} more; keep typing`));
-    if (!total) this.list.append(more("No label matches"));
-    this.count.textContent = `${total} label${total === 1 ? "" : "s"} found`;
+    this.count.textContent =
+      `${total} label${total === 1 ? "" : "s"} found` +
+      (offered.length ? "; Shift and Enter adds what you typed" : "");
+    // Whoever types and presses Enter at once has not read that it would be a new label.
+    if (this.#entered && items.length) this.#take(this.#options()[0]);
+    this.#entered = false;
+  }
+
+  /** List labels, and below them other lines. */
+  #list(items, ...others) {
+    const known = items.filter((item) => item.in_model);
+    const beyond = items.filter((item) => !item.in_model);
+    this.list.replaceChildren(
+      ...known.map((item) => this.#option(item)),
+      ...(beyond.length ? [remark("Not in the model")] : []),
+      ...beyond.map((item) => this.#option(item)),
+      ...others,
+    );
+    for (const [place, option] of this.#options().entries()) option.id = `found-${place}`;
     this.list.hidden = false;
     this.input.setAttribute("aria-expanded", "true");
-    this.#move(labels.length ? 0 : -1);
-    if (this.#entered && labels.length) this.#take(this.#options()[0]);
-    this.#entered = false;
+    this.#move(0);
+  }
+
+  #option({ label, name, state, in_model }) {
+    const kind = in_model ? "" : state;
+    return element(
+      "li",
+      { role: "option", dir: "auto", "data-label": label, "data-kind": kind, "aria-selected": false },
+      element("span", {}, label, ...mark(kind)),
+      this.chosen(label) ? element("small", {}, "in your set: Enter removes it") : (name ?? ""),
+    );
+  }
+
+  /** Add a label that is in no list, once near-duplicates were shown. */
+  async #add(typed) {
+    const reply = await this.#ask("/desk/labels/new", { label: typed });
+    if (!reply || document.activeElement !== this.input) return;
+    if (!reply.similar.length && !reply.retired) return this.#done(() => this.added(reply.label, false));
+    this.#shown = this.#query;
+    const meant = remark(
+      reply.retired ? `“${reply.label}” is retired; choose another label` : "Is one of these meant?",
+    );
+    this.#list([], meant, ...reply.similar.map((item) => this.#option(item)));
+    if (!reply.retired) this.list.append(addition(reply.label, "all the same"));
+    for (const [place, option] of this.#options().entries()) option.id = `found-${place}`;
+    this.#move(0);
+    this.count.textContent = this.list.textContent;
   }
 
   #options() {
@@ -99,7 +147,7 @@ export class Picker {
     const options = this.#options();
     options[this.#at]?.setAttribute("aria-selected", "false");
     this.#at = options.length ? (to + options.length) % options.length : -1;
-    const option = to < 0 && !options.length ? null : options[this.#at];
+    const option = options[this.#at];
     if (!option) {
       this.input.removeAttribute("aria-activedescendant");
       return;
@@ -115,6 +163,9 @@ export class Picker {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       if (open) this.#move(this.#at + (event.key === "ArrowDown" ? 1 : -1));
       else this.#later();
+    } else if (event.key === "Enter" && event.shiftKey && this.#query.trim()) {
+      clearTimeout(this.#timer);
+      this.#add(this.#query.trim());
     } else if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) {
       const option = open ? this.#options()[this.#at] : null;
       if (this.#query !== (open ? this.#shown : "")) {
@@ -133,10 +184,15 @@ export class Picker {
     event.stopPropagation();
   }
 
-  #take(option) {
-    this.picked(option.dataset.label);
-    this.input.value = "";
-    this.close();
+  #take({ dataset }) {
+    if (dataset.add === undefined) this.#done(() => this.picked(dataset.label, dataset.kind));
+    else if (dataset.insist) this.#done(() => this.added(dataset.add, true));
+    else this.#add(dataset.add);
+  }
+
+  #done(act) {
+    act();
+    this.clear();
   }
 }
 
@@ -149,9 +205,9 @@ export class Guide {
   constructor({ line, tree, picked, chosen }) {
     Object.assign(this, { line, tree, picked, chosen });
     tree.addEventListener("click", ({ target }) => {
-      const { label } = target.closest("button")?.dataset ?? {};
+      const { label, kind } = target.closest("button")?.dataset ?? {};
       if (label === undefined) return;
-      this.picked(label);
+      this.picked(label, kind);
       for (const one of tree.querySelectorAll("button"))
         one.setAttribute("aria-pressed", this.chosen(one.dataset.label));
     });
@@ -202,6 +258,7 @@ export class Guide {
         type: "button",
         class: "second compact",
         "data-label": one.label,
+        "data-kind": one.kind ?? "",
         title: one.guideline ?? "",
         "aria-pressed": this.chosen(one.label),
       },
@@ -212,4 +269,15 @@ export class Guide {
 
 const title = ({ label, name }) => (name ? `${label} ${name}` : label);
 
-const more = (text) => element("li", { class: "more", role: "presentation" }, text);
+const remark = (text) => element("li", { class: "more", role: "presentation" }, text);
+
+/** The line that adds what was typed as a new label. */
+function addition(label, insist = "") {
+  const text = `Add “${label}” as a new label${insist && ` ${insist}`}`;
+  return element(
+    "li",
+    { class: "addition", role: "option", dir: "auto", "data-add": label, "data-insist": insist, "aria-selected": false },
+    text,
+    element("kbd", { "aria-hidden": "true" }, insist ? "⏎" : "⇧⏎"),
+  );
+}

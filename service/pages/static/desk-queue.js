@@ -20,6 +20,13 @@ function lasting(item, sent) {
   return Object.assign(item, { lease, deadline: sent + lease, beatAt: sent });
 }
 
+/** What the server is sent of a decision. */
+function body({ version, labels, beyond = {}, insist = false, comment }) {
+  const new_labels = labels.filter((label) => beyond[label] === "new");
+  const label_missing = labels.includes("");
+  return { version, comment, labels: labels.filter(Boolean), new_labels, insist, label_missing };
+}
+
 export class Queue extends EventTarget {
   #ahead = [];
   #fetching = null;
@@ -119,11 +126,14 @@ export class Queue extends EventTarget {
     ];
   }
 
-  /** Decide the task in hand. It is sent in the background; `advance` may follow at once. */
-  decide(labels, comment) {
+  /**
+   * Decide the task in hand: `answer` is what a `Choice` keeps. It is sent in the background;
+   * `advance` may follow at once.
+   */
+  decide(answer, comment) {
     const { id, version, document } = this.current;
-    const decision = { id, version, labels, comment, name: document.id };
-    drafts.keep(id, { version, labels, comment: comment ?? "" });
+    const decision = { id, version, ...answer, comment, name: document.id };
+    drafts.keep(id, { version, ...answer, comment: comment ?? "" });
     unsent.add(decision);
     this.made = [...this.made, { decision, item: this.current, until: Infinity }].slice(-MOST_UNDOABLE);
     this.current = null;
@@ -140,11 +150,11 @@ export class Queue extends EventTarget {
     for (let next = unsent.all()[0]; next; next = unsent.all()[0]) {
       this.#sending = next.id;
       this.#emit("state", { state: "saving" });
-      const { id, version, labels, comment } = next;
+      const { id } = next;
       try {
         const reply = await insist(
           `/desk/tasks/${id}/decide`,
-          { version, labels, comment },
+          body(next),
           (waiting) => this.#emit("state", { state: waiting ? "offline" : "saving" }),
         );
         unsent.drop(id);
@@ -190,11 +200,9 @@ export class Queue extends EventTarget {
     }
     if (this.current) this.#ahead.unshift(this.current);
     this.current = again;
-    drafts.keep(again.id, {
-      version: again.version,
-      labels: decision.labels,
-      comment: decision.comment ?? "",
-    });
+    const { labels, beyond, insist } = decision;
+    const comment = decision.comment ?? "";
+    drafts.keep(again.id, { version: again.version, labels, beyond, insist, comment });
     this.#tell();
     return again;
   }

@@ -1,7 +1,17 @@
 // The review desk. Reading should be the only thing that takes time: the next document is there
 // before it is asked for, decisions are sent behind the reader's back, and nothing typed is lost.
 
-import { Choice, cards, element, offers, percent, telling, termLines } from "./desk-answer.js";
+import {
+  Choice,
+  cards,
+  element,
+  inLine,
+  named,
+  offers,
+  percent,
+  telling,
+  termLines,
+} from "./desk-answer.js";
 import { Refused, ask, at } from "./desk-client.js";
 import { drafts } from "./desk-keep.js";
 import { Guide, Picker } from "./desk-picker.js";
@@ -42,10 +52,17 @@ let busy = false;
 
 const isChosen = (label) => Boolean(choice?.chosen.has(label));
 
-function picked(label) {
-  const added = choice.toggle(label);
+/** Add a label or remove it; `kind` tells what it is if the model lacks it. */
+function picked(label, kind) {
+  const added = choice.toggle(label, kind);
   changed();
-  say(`${label} ${added ? "added" : "removed"}.`);
+  say(`${named(label)} ${added ? "added" : "removed"}.`);
+}
+
+/** Add a label that is in no list; `insist` tells that near-duplicates were seen and are not meant. */
+function added(label, insist) {
+  if (insist) choice.insist = true;
+  if (!isChosen(label)) picked(label, "new");
 }
 
 const guide = new Guide({ line: ui.guideline, tree: ui.tree, picked, chosen: isChosen });
@@ -54,6 +71,7 @@ const picker = new Picker({
   list: ui.found,
   count: ui.foundCount,
   picked,
+  added,
   chosen: isChosen,
   shown: (label) => guide.tell(label),
   failed: (error) => trouble(error),
@@ -155,7 +173,7 @@ function spokenSummary(item, sets) {
   const name = item.document.id ?? "A document";
   if (item.answers) return `${name}. ${titleOf(item, sets)}: ${sets.length}; your answer decides.`;
   if (!sets.length) return `${name}. Choose the labels that apply.`;
-  const first = sets[0].labels.join(", ") || "no labels";
+  const first = inLine(sets[0].labels);
   return `${name}. ${sets.length} sets; likeliest: ${first}, ${percent(sets[0].confidence)}.`;
 }
 
@@ -183,6 +201,7 @@ function render() {
   if (label !== undefined)
     [...ui.chips.querySelectorAll(`.${kind}`)].find((one) => one.dataset.label === label)?.focus();
   ui.none.hidden = choice.labels.length > 0;
+  ui.unnamed.setAttribute("aria-pressed", isChosen(""));
   ui.restore.hidden = !choice.changed;
   ui.submit.replaceChildren(
     choice.asked ? "Submit no labels " : "Submit ",
@@ -201,7 +220,7 @@ function changed() {
 
 function keep() {
   const { id, version } = queue.current;
-  drafts.keep(id, { version, labels: choice.labels, comment: ui.comment.value });
+  drafts.keep(id, { version, ...choice.draft, comment: ui.comment.value });
 }
 
 function warn() {
@@ -215,7 +234,7 @@ function warn() {
   if (!labels.length && !choice.changed) return showWarnings([]);
   checking = setTimeout(async () => {
     try {
-      const reply = await ask(`/desk/tasks/${item.id}/check`, { labels });
+      const reply = await ask(`/desk/tasks/${item.id}/check`, { labels: labels.filter(Boolean) });
       if (queue.current === item && choice.labels.join("\n") === labels.join("\n"))
         showWarnings(reply.warnings);
     } catch (error) {
@@ -245,16 +264,16 @@ function ready() {
 /** Submit the chosen set; that no label applies must be meant, not missed. */
 function submitChosen() {
   if (!ready()) return;
-  if (choice.labels.length || choice.asked) return submit(choice.labels, ui.chips);
+  if (choice.labels.length || choice.asked) return submit(choice.draft, ui.chips);
   choice.asked = true;
   render();
   notice("empty", "No labels chosen. If none apply, submit again.");
 }
 
-/** Submit `labels`, which the page shows in `set`. */
-function submit(labels, set) {
+/** Submit what a `Choice` keeps, or the labels of a card; the page shows them in `set`. */
+function submit(answer, set) {
   if (!ready() || !inSight(set)) return;
-  queue.decide([...labels], ui.comment.value.trim() ? ui.comment.value : null);
+  queue.decide(answer, ui.comment.value.trim() ? ui.comment.value : null);
   done += 1;
   showProgress();
   loadProgress();
@@ -282,7 +301,7 @@ function undo() {
   if (!choice?.past.length) return undoDecision();
   choice.undo();
   changed();
-  return say(`Undone. Your set: ${choice.labels.join(", ") || "no labels"}.`);
+  return say(`Undone. Your set: ${inLine(choice.labels)}.`);
 }
 
 async function undoDecision() {
@@ -484,7 +503,7 @@ function showUndo() {
   ui.undoBar.hidden = !last;
   if (!last) return;
   const { name, labels } = last.decision;
-  const text = `${name ?? "Untitled document"}: ${labels.join(", ") || "no labels"}`;
+  const text = `${name ?? "Untitled document"}: ${inLine(labels)}`;
   const line = `${text}${before.length ? ` (and ${before.length} before)` : ""}`;
   if (ui.undoText.dataset.line !== line)
     ui.undoText.replaceChildren(element("strong", {}, "Submitted "), line);
@@ -543,7 +562,8 @@ async function explain(label) {
 
 /** Explain the next label of the set, and after the last one nothing. */
 function explainNext() {
-  const labels = choice.labels.length ? choice.labels : [...choice.order];
+  const every = choice.labels.length ? choice.labels : [...choice.order];
+  const labels = every.filter((label) => choice.explainable(label));
   const next = labels[labels.indexOf(explained) + 1] ?? (explained === null ? labels[0] : explained);
   if (next !== undefined) explain(next);
 }
@@ -563,7 +583,7 @@ ui.cards.addEventListener("click", ({ target, detail }) => {
   const button = target.closest("button");
   if (!button || detail > 1) return; // the second half of a double click
   const { labels } = offers(queue.current)[button.dataset.place];
-  if (button.classList.contains("accept")) submit(labels, button);
+  if (button.classList.contains("accept")) submit({ labels: [...labels] }, button);
   else {
     choice.take(labels);
     changed();
@@ -587,6 +607,12 @@ ui.chips.addEventListener("click", ({ target }) => {
 
 ui.chips.addEventListener("focusin", ({ target }) => guide.tell(target.dataset.label));
 ui.browse.addEventListener("click", browse);
+ui.unnamed.addEventListener("click", toggleUnnamed);
+
+/** Say that a label applies which is in no list, besides those of the set, or take that back. */
+function toggleUnnamed() {
+  if (choice) picked("");
+}
 
 ui.chips.addEventListener("keydown", (event) => {
   const { label } = event.target.closest(".chip")?.dataset ?? {};
@@ -597,7 +623,7 @@ ui.chips.addEventListener("keydown", (event) => {
   } else if ((event.key === "Delete" || event.key === "Backspace") && choice.chosen.has(label)) {
     choice.toggle(label);
     changed();
-    say(`${label} removed.`);
+    say(`${named(label)} removed.`);
   } else return;
   event.preventDefault();
 });
@@ -700,6 +726,7 @@ const acts = {
   pause,
   words: explainNext,
   browse,
+  unnamed: toggleUnnamed,
   help,
 };
 const anywhere = new Set(["help", "undo"]);
@@ -780,7 +807,7 @@ document.addEventListener("keydown", (event) => {
     if (event.shiftKey) {
       choice.take(offer.labels);
       changed();
-    } else submit(offer.labels, ui.cards.children[digit - 1]);
+    } else submit({ labels: [...offer.labels] }, ui.cards.children[digit - 1]);
   } else if (event.key === "Enter" && queue.current) {
     if (event.target.closest("button, a, summary")) return;
     event.preventDefault();
@@ -800,8 +827,10 @@ queue.addEventListener("failed", ({ detail: { decision, item, error } }) => {
   done -= 1;
   showProgress();
   showUndo();
-  const what = `${decision.name ?? "Untitled document"}: ${decision.labels.join(", ") || "no labels"}`;
-  const again = item && error.status === 422 ? [["Open again", () => reopen(item)]] : [];
+  const what = `${decision.name ?? "Untitled document"}: ${inLine(decision.labels)}`;
+  // The labels were refused, for instance because somebody has added a similar one meanwhile.
+  const wrong = error.status === 422 || error.type.endsWith("/similar-labels");
+  const again = item && wrong ? [["Open again", () => reopen(item)]] : [];
   notice("failed", `Not submitted: ${what}${decision.comment ? ` (${decision.comment})` : ""}. ${error.message}`, ...again);
 });
 

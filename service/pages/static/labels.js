@@ -1,5 +1,6 @@
 // Completes names of labels wherever one is typed (`data-labels`). A box of several lines gets an
-// input beside it, whose label is added as a line.
+// input beside it, whose label is added as a line; `data-labels="new"` also takes labels that are in
+// no list, once known ones much like them were shown.
 
 import { element } from "./desk-answer.js";
 import { ask } from "./desk-client.js";
@@ -15,7 +16,7 @@ function complete(input, name) {
   const offer = async () => {
     const query = input.value.slice(0, 200);
     const reply = await ask(`/desk/labels?${new URLSearchParams({ query })}`).catch(() => null);
-    const labels = reply?.labels ?? [];
+    const labels = (reply?.items ?? []).map(({ label }) => label);
     if (query === input.value.slice(0, 200))
       list.replaceChildren(...labels.map((value) => element("option", { value })));
     return labels;
@@ -37,18 +38,47 @@ function collect(box) {
     placeholder: "Add a label: type, then Enter",
     dir: "auto",
   });
-  box.before(input);
+  const asked = element("p", { class: "hint", role: "status" });
+  const takesNew = box.dataset.labels === "new";
+  box.before(input, ...(takesNew ? [asked] : []));
   const offer = complete(input, box.id);
+  const add = (label) => {
+    const lines = box.value.split("\n").filter((line) => line.trim());
+    if (label && !lines.includes(label)) box.value = [...lines, label].join("\n");
+    input.value = "";
+    asked.replaceChildren();
+  };
+
+  /** Ask whether a label that is in no list is to be added, or a known one much like it. */
+  const inquire = async (typed) => {
+    const reply = await ask(`/desk/labels/new?${new URLSearchParams({ label: typed })}`);
+    const known = reply.similar.map(({ label }) => choice(`Use “${label}”`, () => add(label)));
+    const fresh = choice("Add it as a new label", () => {
+      add(reply.label);
+      const { form } = box;
+      form.elements.add.checked = true;
+      form.append(element("input", { type: "hidden", name: "seen", value: reply.label }));
+    });
+    const what = reply.retired ? "is retired; choose another label." : "is in no list.";
+    asked.replaceChildren(`“${reply.label}” ${what} `, ...known, ...(reply.retired ? [] : [fresh]));
+    asked.querySelector("button")?.focus();
+  };
   input.addEventListener("keydown", async (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
     const typed = input.value.trim();
     const labels = typed ? await offer() : [];
-    const label = labels.includes(typed) ? typed : (labels[0] ?? typed);
-    const lines = box.value.split("\n").filter((line) => line.trim());
-    if (label && !lines.includes(label)) box.value = [...lines, label].join("\n");
-    input.value = "";
+    const label = labels.includes(typed) ? typed : labels[0];
+    if (label === undefined && typed && takesNew)
+      await inquire(typed).catch(() => add(typed));
+    else add(label ?? typed);
   });
+}
+
+function choice(text, act) {
+  const button = element("button", { type: "button", class: "second compact" }, text);
+  button.addEventListener("click", act);
+  return button;
 }
 
 for (const field of document.querySelectorAll("[data-labels]"))

@@ -1,11 +1,13 @@
-"""The board lists the model's labels, and takes what is known of them as a file."""
+"""The catalogue on the board: every label is listed, described, and decided on by a lead."""
 
 import csv
 import io
+import re
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.labels import Additions, LabelState
 from tests.browsing import Browser
 from tests.edge import Service
 
@@ -25,12 +27,12 @@ def board(service: Service) -> Browser:
 def test_every_label_of_the_model_is_listed_and_found(board: Browser) -> None:
     first = board.get(LABELS).text
     assert "Described: 0 of the model&#39;s 61 labels." in first
-    assert [f">{name}</th>" in first for name in (NAMES[0], NAMES[-1])] == [True, False]
+    assert [f">{name}</a></th>" in first for name in (NAMES[0], NAMES[-1])] == [True, False]
     assert 'href="/board/labels?after=50" rel="next">More</a>' in first
-    assert ">=risky</th>" in board.get(f"{LABELS}?after=50").text
+    assert ">=risky</a></th>" in board.get(f"{LABELS}?after=50").text
     found = board.get(f"{LABELS}?query=l059").text
-    assert ">L059</th>" in found
-    assert ">L000</th>" not in found
+    assert ">L059</a></th>" in found
+    assert ">L000</a></th>" not in found
 
 
 def test_the_template_is_filled_in_and_uploaded(service: Service, board: Browser) -> None:
@@ -64,3 +66,100 @@ def test_an_empty_form_removes_no_description(service: Service, board: Browser) 
     assert "of 1 label are removed" in board.get(f"{LABELS}/remove").text
     assert board.submit(f"{LABELS}/remove", form).status_code == 303
     assert service.services.labels.notes(SYSTEM) == []
+
+
+@pytest.fixture
+def lead(service: Service) -> Browser:
+    service.predictors.predictor.labels = NAMES
+    service.person("lea", Role.LEAD)
+    browser = Browser(service)
+    browser.sign_in("lea")
+    return browser
+
+
+def proposed(service: Service, *labels: str) -> str:
+    """Let Rita answer a document with new labels; return the document's address."""
+    rita = Caller(service.person("rita", Role.REVIEWER), "rita", Role.REVIEWER)
+    service.predict("0.4")
+    task = service.services.reviews.claim(rita)
+    assert task is not None
+    service.services.reviews.complete(
+        rita, task.id, labels, None, task.version, additions=Additions(labels, insist=True)
+    )
+    service.clock.advance(minutes=1)
+    return f"/documents/{task.prediction.id}"
+
+
+def fields(page: str) -> dict[str, str]:
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
+
+
+def state_of(service: Service, label: str) -> LabelState:
+    return service.services.labels.get(SYSTEM, label).state
+
+
+def test_labels_wait_for_a_lead_with_who_proposed_them_and_where(
+    service: Service, lead: Browser
+) -> None:
+    assert "No label waits for a lead." in lead.get(LABELS).text
+    document = proposed(service, "flood <1>/2")
+    shown = lead.get(LABELS).text
+    assert "No label waits" not in shown
+    assert ">flood &lt;1&gt;/2</a></th>" in shown
+    assert f'href="{document}">the first</a>' in shown
+    assert "Rita" in shown
+    assert "1 proposed label waiting for a lead." in lead.get("/board").text
+    for state, there in (("proposed", True), ("retired", False), ("nonsense", True)):
+        listed = lead.get(f"{LABELS}?query=flood&state={state}").text.partition(">Catalogue<")[2]
+        assert (">flood &lt;1&gt;/2</a>" in listed) is there
+
+
+def test_a_lead_accepts_and_retires_a_label_and_offers_it_again(
+    service: Service, lead: Browser
+) -> None:
+    proposed(service, "flood")
+    for act, state in (
+        ("accept", LabelState.ACCEPTED),
+        ("retire", LabelState.RETIRED),
+        ("accept", LabelState.ACCEPTED),
+    ):
+        shown = fields(lead.get(f"{LABELS}/label?label=flood").text)
+        sent = lead.submit(f"{LABELS}/label/{act}", shown)
+        assert (sent.status_code, state_of(service, "flood")) == (303, state)
+    assert lead.submit(f"{LABELS}/label/accept", shown).status_code == 409, "it has changed"
+
+
+def test_a_lead_renames_and_merges_only_after_a_question(service: Service, lead: Browser) -> None:
+    document = proposed(service, "flod")
+    named = {**fields(lead.get(f"{LABELS}/label?label=flod").text), "name": "L-001"}
+    asked = lead.submit(f"{LABELS}/label/rename", named)
+    assert "spelt almost like L001" in asked.text
+    assert "cannot be undone" in asked.text
+    assert state_of(service, "flod") is LabelState.PROPOSED
+    named = {**fields(asked.text), "name": "flood"}
+    assert lead.submit(f"{LABELS}/label/rename", named).status_code == 303
+    assert (state_of(service, "flod"), state_of(service, "flood")) == ("merged", "accepted")
+    page = lead.get(f"{LABELS}/label?label=flood").text
+    nowhere = lead.submit(f"{LABELS}/label/merge", {**fields(page), "into": "zzz", "sure": "yes"})
+    assert (nowhere.status_code, "is not a label" in nowhere.text) == (422, True)
+    asked = lead.submit(f"{LABELS}/label/merge", {**fields(page), "into": "L001"})
+    assert lead.submit(f"{LABELS}/label/merge", fields(asked.text)).status_code == 303
+    assert state_of(service, "flood") is LabelState.MERGED
+    assert '<span class="label">L001</span>' in lead.get(document).text
+    assert "Nothing is left to decide" in lead.get(f"{LABELS}/label?label=flood").text
+
+
+def test_only_leads_and_administrators_decide(service: Service, lead: Browser) -> None:
+    proposed(service, "flood")
+    sent = fields(lead.get(f"{LABELS}/label?label=flood").text)
+    for login, role in (("otto", Role.AUDITOR), ("ben", Role.REVIEWER)):
+        service.person(login, role)
+        browser = Browser(service)
+        browser.sign_in(login)
+        page = browser.get(f"{LABELS}/label?label=flood")
+        assert page.status_code == (200 if role is Role.AUDITOR else 403)
+        assert "Rename it" not in page.text
+        sent["csrf"] = browser.token("/")
+        assert browser.submit(f"{LABELS}/label/accept", sent).status_code == 403
+    assert state_of(service, "flood") is LabelState.PROPOSED
+    assert "keeps its name" in lead.get(f"{LABELS}/label?label=L000").text

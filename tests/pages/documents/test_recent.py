@@ -40,7 +40,7 @@ def test_a_late_correction_is_sent_and_nobody_else_makes_it(service: Service, an
     form = {"csrf": browser.token(address), "labels": "c\r\nb", "reason": "page <2>"}
     wrong = browser.submit(address, {**form, "labels": "x"})
     assert wrong.status_code == 422
-    assert "is not a label of the model" in wrong.text
+    assert "“x” is in no list." in wrong.text
     assert browser.submit(address, form).status_code == 303
     shown = browser.get(address).text
     assert '<span class="label">b</span> <span class="label">c</span>' in shown
@@ -144,3 +144,22 @@ def test_a_reviewer_and_a_lead_talk_about_a_document(service: Service, ann: Call
     assert browser.submit(f"{address}/comments", reply).status_code == 303
     assert "New comments" not in browser.get("/").text
     assert "No document matches" in lead.get("/documents?state=flagged").text
+
+
+def test_a_late_correction_adds_a_label_once_known_ones_like_it_were_shown(
+    service: Service, ann: Caller
+) -> None:
+    address = answered(service, ann, "a")
+    browser = browsing(service)
+    form = {"csrf": browser.token(address), "labels": "a\r\nB", "reason": "new code", "add": "yes"}
+    asked = browser.submit(address, form)
+    assert asked.status_code == 422
+    assert "“B” is in no list. Is “b” meant?" in asked.text
+    assert 'name="seen" value="B"' in asked.text
+    again = {**form, "seen": "B", "missing": "yes"}
+    unticked = {name: value for name, value in again.items() if name != "add"}
+    assert browser.submit(address, unticked).status_code == 422
+    assert browser.submit(address, again).status_code == 303
+    shown = browser.get(address).text
+    assert '<span class="label">a label that is in no list</span>' in shown
+    assert re.search(r'name="missing"[^>]* checked', shown)

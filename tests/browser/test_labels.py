@@ -1,0 +1,191 @@
+"""Labels that the model lacks: added on the desk, decided by a lead, counted, learnt, predicted."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.jobs import JobState
+from setwise.service.domain.labels import UNNAMED
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.predictions import Document
+from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.routing.audits import AuditPlan
+from tests.browser.site import Site, copied
+from tests.browser.test_desk import come_in, said, shown, task_of, until
+from tests.browser.watching import assert_accessible
+from tests.trained import FILLER, Artifacts
+
+SignIn = Callable[..., Page]
+WORDS = ["iceberg", "moraine", "fjord", "crevasse"]
+N_GLACIERS = 24
+SETTLED_MS = 300
+
+
+@pytest.fixture(scope="module")
+def site(
+    prepared: Path, artifacts: Artifacts, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    """Serve a copy that may be trained again on the documents of its model."""
+    folder = copied(prepared, tmp_path_factory.mktemp("labels") / "served")
+    site = Site(folder, training_data=artifacts.text.parent)
+    yield site
+    site.stop()
+
+
+def glacier(number: int) -> Document:
+    """Return a document about a glacier."""
+    draw = Random(number)
+    words = [*draw.choices(FILLER, k=6), *draw.choices(WORDS, k=3)]
+    draw.shuffle(words)
+    return Document(f"glacier {number}", " ".join(words))
+
+
+def route(site: Site, threshold: float, audits: AuditPlan, reason: str | None = None) -> None:
+    change = PolicyChange(
+        0.9, 0.1, True, ThresholdMode.FIXED, threshold, audits=audits, reason=reason
+    )
+    site.services.policy.change(SYSTEM, change, None)
+
+
+def assigned(site: Site, task_id: str) -> str:
+    """Have the reviewer be given a task next; return the id of its prediction."""
+    prediction = task_of(site, task_id).prediction.id
+    reviewer = site.caller("reviewer")
+    for held in site.services.reviews.mine(reviewer):  # a desk fetches ahead
+        site.services.reviews.release(reviewer, held.id)
+    site.services.selections.assign(site.caller("admin"), [prediction], reviewer.id)
+    return prediction
+
+
+def opened(sign_in: SignIn, task_id: str) -> Page:
+    page = sign_in("reviewer", "/desk")
+    expect(page.locator("#work")).to_have_attribute("data-task", task_id)
+    page.wait_for_timeout(SETTLED_MS)
+    return page
+
+
+def test_a_new_code_is_added_accepted_counted_learnt_and_predicted(
+    sign_in: SignIn, site: Site
+) -> None:
+    services = site.services
+    route(site, 0.0, AuditPlan(1.0, 0.0), "to draw one")
+    audit = come_in(site, glacier(0))
+    route(site, 1.0, AuditPlan())
+    assigned(site, audit)
+    assert task_of(site, audit).kind is ReviewKind.AUDIT
+
+    desk = opened(sign_in, audit)
+    desk.keyboard.press("/")
+    desk.keyboard.type("glacier")
+    option = desk.get_by_role("option", name="Add “glacier” as a new label")
+    expect(option).to_have_attribute("aria-selected", "true")
+    desk.keyboard.press("Enter")
+    expect(desk.locator("#chips .chip[aria-pressed=true]")).to_have_text("✓glacier new")
+    desk.keyboard.press("Escape")
+    desk.keyboard.press("Enter")
+    until(lambda: task_of(site, audit).decision)
+    desk.close()
+    services.reviews.submit_decisions_of(site.caller("reviewer").id)
+    ruling = services.reviews.claim(site.caller("lead"))
+    assert ruling is not None
+    assert ruling.kind is ReviewKind.ADJUDICATION
+    services.reviews.complete(site.caller("lead"), ruling.id, ["glacier"], None, ruling.version)
+
+    board = sign_in("lead", "/board/labels")
+    waiting = board.get_by_role("region", name="Proposed labels")
+    expect(waiting.get_by_role("row").nth(1)).to_contain_text("Rosa Reyes")
+    waiting.get_by_role("link", name="Decide").click()
+    board.get_by_role("button", name="Accept").click()
+    expect(board.get_by_text("The label is accepted.")).to_be_visible()
+
+    reviewer = site.caller("reviewer")
+    for number in range(1, N_GLACIERS):
+        task_id = come_in(site, glacier(number))
+        assigned(site, task_id)
+        task = services.reviews.claim(reviewer)
+        assert task is not None
+        services.reviews.complete(reviewer, task.id, ["glacier"], None, task.version)
+    board.goto("/cockpit")
+    expect(board.locator("#lacking")).to_contain_text(f"glacier ({N_GLACIERS})")
+    assert_accessible(board)
+    board.close()
+
+    models = sign_in("admin", "/board/models/retrain")
+    models.get_by_label("File of earlier training documents").fill("text.jsonl")
+    models.get_by_role("button", name="Retrain").click()
+    models.wait_for_url("**/board/jobs/*")
+    job_id = models.url.rpartition("/")[2]
+    finished = {JobState.SUCCEEDED, JobState.FAILED}
+    until(lambda: services.jobs.get(SYSTEM, job_id).state in finished)
+    job = services.jobs.get(SYSTEM, job_id)
+    assert job.state is JobState.SUCCEEDED, job.error
+    services.models.activate(SYSTEM, str((job.result or {})["model_id"]))
+
+    models.goto("/try")
+    models.get_by_label("Text").fill("near the moraine and the fjord an iceberg")
+    models.get_by_role("button", name="Try").click()
+    expect(models.get_by_role("main").get_by_text("glacier", exact=True).first).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1440, 820, 390])
+def test_a_label_much_like_a_new_one_is_shown_before_it_is_added(
+    sign_in: SignIn, site: Site, width: int
+) -> None:
+    task_id = come_in(site, Document(f"storm {width}", "the gale and the hail said today"))
+    assigned(site, task_id)
+    page = opened(sign_in, task_id)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.keyboard.press("/")
+    page.keyboard.type("STO-rm")
+    offered = page.locator("#found [role=option]")
+    expect(offered).to_have_text(["Add “STO-rm” as a new label⇧⏎"])
+    page.keyboard.press("Shift+Enter")
+    expect(offered).to_have_count(2)
+    expect(page.locator("#found")).to_contain_text("Is one of these meant?")
+    expect(offered.first).to_have_attribute("data-label", "storm")
+    assert_accessible(page)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.locator("#pick").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    new = page.locator("#chips .chip[data-label='STO-rm']")
+    expect(new).to_contain_text("new")
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    expect(page.locator("#unnamed")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#chips")).to_contain_text("a label that is in no list")
+    assert_accessible(page)
+    for _ in range(3):
+        page.keyboard.press("u")
+    expect(new).to_have_attribute("aria-pressed", "false")
+    page.close()
+    services = site.services
+    task = services.reviews.my_task(site.caller("reviewer"), task_id)
+    services.reviews.complete(site.caller("reviewer"), task_id, ["storm"], None, task.version)
+
+
+def test_an_answer_without_a_name_survives_a_reload_and_an_undo(
+    sign_in: SignIn, site: Site
+) -> None:
+    task_id = come_in(site, Document("nameless", "people met near the town again"))
+    assigned(site, task_id)
+    page = opened(sign_in, task_id)
+    page.keyboard.press("n")
+    page.reload()
+    expect(page.locator("#unnamed")).to_have_attribute("aria-pressed", "true")
+    page.wait_for_timeout(SETTLED_MS)
+    page.keyboard.press("Enter")
+    until(lambda: task_of(site, task_id).decision)
+    decision = task_of(site, task_id).decision
+    assert decision is not None
+    assert UNNAMED in decision.labels
+    expect(page.locator("#undo-text")).to_contain_text("a label that is in no list")
+    page.locator("#undo").click()
+    expect(page.locator("#work")).to_have_attribute("data-task", task_id)
+    expect(page.locator("#unnamed")).to_have_attribute("aria-pressed", "true")
+    assert shown(page) == task_id
+    assert said(site, task_id) is None
