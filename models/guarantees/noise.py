@@ -4,7 +4,7 @@ A gold label is adjudicated: it decides whether the prediction was right. Only b
 because reviewers who see the prediction agree with it too often.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.guarantees.proportions import (
     Proportion,
-    StratumCounts,
-    Weights,
+    WeightSums,
+    selected_bounds,
     shrink_proportions,
-    stratified_bounds,
     weighted_proportion,
 )
 
@@ -37,6 +36,9 @@ MOST_NOISE = 0.7
 
 SURPRISE = 0.01
 """p-value below which chance is rejected."""
+
+POSSIBLE_LEVEL = 0.99
+"""Level of the intervals outside which rates set by hand are refused; each group has four."""
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 
@@ -229,7 +231,7 @@ def estimate_noise(
     *,
     confidence: ArrayLike | None = None,
     weight: ArrayLike | None = None,
-    stratum: ArrayLike | None = None,
+    read_again: ArrayLike | None = None,
     waiting: Mapping[str, int] = _NONE,
     level: float = 0.9,
 ) -> NoiseEstimate:
@@ -251,15 +253,14 @@ def estimate_noise(
     weight : array-like of shape (n,), optional
         Inverse of the probability that the row has a gold label. If all disagreements and a tenth
         of the agreements are adjudicated, the weights are 1 and 10.
-    stratum : array-like of float, shape (n,), optional
-        Where that share of the agreements differs: the share that held for the row, whatever the
-        answer. Each stratum is then bounded by itself, and the bounds are put together as those of
-        a sum [1]_, instead of bounding the whole by the extreme weights.
+    read_again : array-like of float, shape (n,), optional
+        That share of the agreements which held for the row, whatever the answer, if it differs. The
+        least one is the weight that an overlooked error may have.
     waiting : mapping from str to int, optional
         Contradictions of each group that wait for a lead. The intervals of the groups hold whatever
         the leads decide.
     level : float, default=0.9
-        Confidence level of all intervals. Those of groups are exact.
+        Confidence level of all intervals but `Proportion.possible`.
 
     Returns
     -------
@@ -269,11 +270,6 @@ def estimate_noise(
     ------
     ValueError
         If lengths differ or a value is out of range.
-
-    References
-    ----------
-    .. [1] G. Zou and A. Donner, "Construction of confidence limits about effect measures: a general
-       approach", Statistics in Medicine 27, 2008.
 
     Examples
     --------
@@ -289,7 +285,7 @@ def estimate_noise(
         right,
         confidence=confidence,
         weight=weight,
-        stratum=stratum,
+        read_again=read_again,
         level=level,
     )
     if any(n < 0 for n in waiting.values()):
@@ -312,7 +308,7 @@ class _GoldRows:
     right: Bools
     confidence: Floats | None
     weight: Floats
-    stratum: Floats
+    read_again: Floats
     level: float
 
     @classmethod
@@ -325,15 +321,15 @@ class _GoldRows:
         *,
         confidence: ArrayLike | None,
         weight: ArrayLike | None,
-        stratum: ArrayLike | None,
+        read_again: ArrayLike | None,
         level: float,
     ) -> "_GoldRows":
         who, where = np.asarray(annotator, dtype=np.str_), np.asarray(group, dtype=np.str_)
         answers, truth = np.asarray(agreed), np.asarray(right)
         w = np.ones(len(who)) if weight is None else np.asarray(weight, dtype=np.float64)
         c = None if confidence is None else np.asarray(confidence, dtype=np.float64)
-        s = np.ones(len(who)) if stratum is None else np.asarray(stratum, dtype=np.float64)
-        columns = [who, where, answers, truth, w, s, *([] if c is None else [c])]
+        share = np.ones(len(who)) if read_again is None else np.asarray(read_again, np.float64)
+        columns = [who, where, answers, truth, w, share, *([] if c is None else [c])]
         if who.ndim != 1 or len({column.shape for column in columns}) != 1:
             raise ValueError("every column of the gold labels needs one value a row")
         for name, values in (("agreed", answers), ("right", truth)):
@@ -341,9 +337,9 @@ class _GoldRows:
                 raise ValueError(f"{name} is 0 or 1")
         if not np.all((w > 0) & np.isfinite(w)):
             raise ValueError("a weight must be positive and finite")
-        if not np.all((s > 0) & (s <= 1)):
-            raise ValueError("a stratum is the share of its agreements with gold labels, in (0, 1]")
-        return cls(who, where, answers.astype(bool), truth.astype(bool), c, w, s, level)
+        if not np.all((share > 0) & (share <= 1)):
+            raise ValueError("the share of agreements that are read again lies in (0, 1]")
+        return cls(who, where, answers.astype(bool), truth.astype(bool), c, w, share, level)
 
     def where(self, rows: Bools) -> "_GoldRows":
         confidence = None if self.confidence is None else self.confidence[rows]
@@ -354,7 +350,7 @@ class _GoldRows:
             self.right[rows],
             confidence,
             self.weight[rows],
-            self.stratum[rows],
+            self.read_again[rows],
             self.level,
         )
 
@@ -382,47 +378,27 @@ class _GoldRows:
     def _share(
         self, among: Bools, *, hits_agree: bool, more_hits: int = 0, more_others: int = 0
     ) -> Proportion:
-        """Return the share of hits; its interval allows for unknown rows, in any stratum."""
+        """Return the share of hits; its intervals allow for unknown rows."""
         hit = self.agreed == hits_agree
         found = weighted_proportion(hit[among], self.weight[among], level=self.level)
         if found.n == 0:
             return found
-        risk = (1.0 - self.level) / 2.0
-        counts = [
-            StratumCounts(
-                int((hit & among & rows).sum()),
-                int((~hit & among & rows).sum()),
-                self._weights(rows, agreed=hits_agree),
-                self._weights(rows, agreed=not hits_agree),
-            )
-            for rows in self._strata()
-        ]
-        return replace(
-            found,
-            low=min(stratified_bounds(some, risk)[0] for some in _added(counts, 0, more_others)),
-            high=max(stratified_bounds(some, risk)[1] for some in _added(counts, more_hits, 0)),
-        )
+        hits = WeightSums.of(self.weight[hit & among], self._largest(agreed=hits_agree))
+        others = WeightSums.of(self.weight[~hit & among], self._largest(agreed=not hits_agree))
 
-    def _strata(self) -> list[Bools]:
-        """Return the rows of each stratum; shares within a factor of 2 are put together."""
-        places = np.floor(-np.log2(self.stratum))
-        return [places == place for place in np.unique(places)]
+        def interval(level: float) -> tuple[float, float]:
+            risk = (1.0 - level) / 2.0
+            low, _ = selected_bounds(hits, others.plus(more_others), risk)
+            _, high = selected_bounds(hits.plus(more_hits), others, risk)
+            return low, high
 
-    def _weights(self, rows: Bools, *, agreed: bool) -> Weights:
-        """Return the range of the weights of a stratum's agreements, or contradictions."""
-        found = self.weight[rows & (self.agreed == agreed)]
-        if len(found) == 0:
-            found = 1.0 / self.stratum[rows] if agreed else np.ones(1)
-        return Weights(float(found.min()), float(found.max()))
+        low, high = interval(self.level)
+        return replace(found, low=low, high=high, possible=interval(POSSIBLE_LEVEL))
 
-
-def _added(
-    counts: Sequence[StratumCounts], hits: int, others: int
-) -> Iterator[list[StratumCounts]]:
-    """Yield the counts with unknown rows in one stratum after the other."""
-    for place, part in enumerate(counts):
-        more = part._replace(hits=part.hits + hits, others=part.others + others)
-        yield [*counts[:place], more, *counts[place + 1 :]]
+    def _largest(self, *, agreed: bool) -> float:
+        """Return the largest weight of agreements, or of contradictions."""
+        least = self.read_again.min() if agreed else 1.0
+        return float(max(self.weight[self.agreed == agreed].max(initial=0.0), 1.0 / least))
 
 
 def _group_noise(name: str, pooled: tuple[str, ...], rows: _GoldRows, waiting: int) -> GroupNoise:

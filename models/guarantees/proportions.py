@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy  # loads its parts when they are first used; `stats` takes a second
@@ -32,6 +32,8 @@ class Proportion:
         Rows of the sample.
     effective : float
         Rows of an unweighted sample with the same information.
+    possible : tuple of float
+        Ends of a wider interval, outside which the share is impossible; the whole range by default.
     """
 
     estimate: float
@@ -40,6 +42,7 @@ class Proportion:
     level: float
     n: int
     effective: float
+    possible: tuple[float, float] = (0.0, 1.0)
 
     @property
     def standard_error(self) -> float:
@@ -112,105 +115,76 @@ def weighted_proportion(
     return Proportion(share, float(low), float(high), level, len(x), float(effective))
 
 
-class Weights(NamedTuple):
-    """The least and the greatest inverse inclusion probability of some rows."""
+class WeightSums(NamedTuple):
+    """Sums over rows, each weighted by the inverse of the probability that it was included.
 
-    least: float
-    most: float
-
-
-def selected_bounds(
-    hits: int, others: int, hit: Weights, other: Weights, risk: float
-) -> tuple[float, float]:
-    r"""Return exact bounds of a share from rows selected by their outcome.
-
-    If hits are included with probability :math:`a` and other rows with :math:`b`, each included
-    row is a hit with probability :math:`\theta = a s / (a s + b (1 - s))`, where :math:`s` is the
-    share. So bounds of :math:`\theta` are bounds of :math:`s = b \theta / (b \theta + a (1 -
-    \theta))`. If the inclusion probabilities vary, each bound takes the worst of them, since
-    the number of hits only grows with each row's :math:`\theta`.
-
-    Parameters
+    Attributes
     ----------
-    hits, others : int
-    hit, other : Weights
-        Their inverse inclusion probabilities.
-    risk : float
-        In (0, 1); of each bound.
-
-    Examples
-    --------
-    >>> once = Weights(1.0, 1.0)
-    >>> [round(bound, 3) for bound in selected_bounds(2, 20, Weights(5.0, 5.0), once, 0.05)]
-    [0.077, 0.637]
+    total, squares : float
+        Of the weights, and of their squares.
+    largest : float
+        The largest weight that a further row might have.
     """
-    n = hits + others
-    low, high = float(lower_bound(hits, n, risk)), float(upper_bound(hits, n, risk))
-    return (
-        low * hit.least / (low * hit.least + (1.0 - low) * other.most),
-        high * hit.most / (high * hit.most + (1.0 - high) * other.least),
-    )
+
+    total: float
+    squares: float
+    largest: float
+
+    @classmethod
+    def of(cls, weights: Floats, largest: float) -> Self:
+        """Return the sums of these weights."""
+        return cls(float(weights.sum()), float(weights @ weights), largest)
+
+    def plus(self, n: int) -> Self:
+        """Return the sums with n rows of the largest weight."""
+        return self._replace(
+            total=self.total + n * self.largest, squares=self.squares + n * self.largest**2
+        )
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom: twice the number of equal rows that vary as much."""
+        return 2.0 * self.total**2 / self.squares
 
 
-class StratumCounts(NamedTuple):
-    """Rows of a stratum that were selected by their outcome; see `selected_bounds`."""
+def selected_bounds(hits: WeightSums, others: WeightSums, risk: float) -> tuple[float, float]:
+    r"""Return bounds of a share from rows whose inclusion depends on their outcome.
 
-    hits: int
-    others: int
-    hit: Weights
-    other: Weights
-
-
-def stratified_bounds(strata: Sequence[StratumCounts], risk: float) -> tuple[float, float]:
-    """Return bounds of a share from strata with other inclusion probabilities.
-
-    Each stratum has exact bounds; those of their weighted sum are put together by the distances
-    from the estimates [1]_, with the variance of the strata's estimated sizes, as if one more row
-    of the largest weight were in each. A single stratum keeps its exact bounds.
+    Both sums are nearly scaled gamma variables, so their ratio, the odds of the share, is bounded
+    by quantiles of F, with one more row of the largest weight on the side that a bound must not
+    underrate [1]_. With one weight for hits and one for other rows these are the bounds of Clopper
+    and Pearson; else they are a little too wide.
 
     Parameters
     ----------
-    strata : sequence of StratumCounts
-        At least one row in all.
+    hits, others : WeightSums
     risk : float
         In (0, 1); of each bound.
 
     References
     ----------
-    .. [1] G. Zou and A. Donner, "Construction of confidence limits about effect measures: a general
-       approach", Statistics in Medicine 27, 2008.
+    .. [1] M. Fay, "Approximate confidence intervals for rate ratios from directly standardized
+       rates with sparse data", Communications in Statistics: Theory and Methods 28, 1999.
 
     Examples
     --------
-    >>> once, often = Weights(1.0, 1.0), Weights(50.0, 50.0)
-    >>> strata = [StratumCounts(30, 90, once, once), StratumCounts(30, 3, once, often)]
-    >>> [round(bound, 3) for bound in stratified_bounds(strata, 0.05)]
-    [0.132, 0.365]
+    >>> hits, others = WeightSums(10.0, 50.0, 5.0), WeightSums(20.0, 20.0, 1.0)  # 2 of 5, 20 of 1
+    >>> [round(bound, 3) for bound in selected_bounds(hits, others, 0.05)]
+    [0.077, 0.637]
     """
-    some = [part for part in strata if part.hits + part.others]
-    exact = np.array([selected_bounds(*part, risk) for part in some])
-    if len(some) == 1:
-        return float(exact[0, 0]), float(exact[0, 1])
-    hits = np.array([part.hits * _middle(part.hit) for part in some])
-    sizes = hits + np.array([part.others * _middle(part.other) for part in some])
-    share, total = hits / sizes, sizes.sum()
-    estimate = float(hits.sum() / total)
-    spread = np.array(
-        [
-            part.hits * part.hit.most**2
-            + part.others * part.other.most**2
-            + max(part.hit.most, part.other.most) ** 2
-            for part in some
-        ]
-    )
-    of_sizes = scipy.stats.norm.isf(risk) ** 2 * (((share - estimate) / total) ** 2 @ spread)
-    distances = sizes[:, None] / total * (exact - share[:, None])
-    below, above = np.sqrt((distances**2).sum(axis=0) + of_sizes)
-    return max(estimate - float(below), 0.0), min(estimate + float(above), 1.0)
+    low, high = 0.0, 1.0
+    if hits.total > 0.0:
+        odds = _odds(hits, others.plus(1), risk)
+        low = odds / (1.0 + odds)
+    if others.total > 0.0:
+        odds = _odds(hits.plus(1), others, 1.0 - risk)
+        high = odds / (1.0 + odds)
+    return low, high
 
 
-def _middle(weights: Weights) -> float:
-    return float((weights.least * weights.most) ** 0.5)
+def _odds(hits: WeightSums, others: WeightSums, probability: float) -> float:
+    quantile = scipy.stats.f.ppf(probability, hits.freedom, others.freedom)
+    return float(quantile * hits.total / others.total)
 
 
 def shrink_proportions(found: Sequence[Proportion], *, level: float = 0.9) -> list[Proportion]:

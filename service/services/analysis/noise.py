@@ -150,10 +150,11 @@ def outside(rates: Rates, estimate: GroupNoise | None) -> str | None:
         return None
     for name, rate in rates._asdict().items():
         share: Proportion = getattr(estimate, name)
-        if not share.low <= rate <= share.high:
+        least, most = share.possible
+        if not least <= rate <= most:
             return (
                 f"{name} was set to {rate:.3g}, but gold labels of {estimate.name!r} show "
-                f"{share.estimate:.3f}, from {share.low:.3f} to {share.high:.3f}"
+                f"{share.estimate:.3f}, from {least:.3f} to {most:.3f} at most"
             )
     return None
 
@@ -249,7 +250,7 @@ def _estimated(gold: Sequence[GoldAnswer], waiting: Mapping[str, int]) -> NoiseE
         [answer.right for answer in gold],
         confidence=[answer.confidence for answer in gold],
         weight=[answer.weight for answer in gold],
-        stratum=[answer.read_again for answer in gold],
+        read_again=[answer.read_again for answer in gold],
         waiting=waiting,
     )
 

@@ -9,7 +9,7 @@ from scipy import stats
 from setwise.models.guarantees.corrected import ErrorSums, bound_accuracies
 from setwise.models.guarantees.proportions import (
     Proportion,
-    Weights,
+    WeightSums,
     selected_bounds,
     shrink_proportions,
     weighted_proportion,
@@ -59,7 +59,8 @@ def test_weights_make_no_rows(rows):
 @given(COUNTS, st.sampled_from([1.0, 3.0, 50.0]), st.sampled_from([1.0, 4.0]))
 def test_selected_rows_bound_the_share_that_they_stand_for(counts, hit, other):
     hits, n = counts
-    low, high = selected_bounds(hits, n - hits, Weights(hit, hit), Weights(other, other), RISK)
+    sums = (WeightSums.of(np.full(k, w), w) for k, w in ((hits, hit), (n - hits, other)))
+    low, high = selected_bounds(*sums, RISK)
     weight = hits * hit + (n - hits) * other
     assert contains(low, hits * hit / weight if n else 0.5, high)
 

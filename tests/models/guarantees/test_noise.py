@@ -15,7 +15,7 @@ from setwise.models.guarantees.noise import (
 )
 from setwise.models.guarantees.proportions import (
     Proportion,
-    Weights,
+    WeightSums,
     selected_bounds,
     shrink_proportions,
     weighted_proportion,
@@ -248,44 +248,94 @@ def test_intervals_of_both_rates_cover_from_300_audits_on(beta, wrong, reread, r
     assert (covered / runs >= 0.9 - 3 * share_error(0.9, runs)).all()
 
 
-def test_rereading_at_several_rates_takes_the_worst_of_them():
-    some, more = Weights(2.0, 10.0), Weights(1.0, 1.0)
-    low, high = selected_bounds(4, 30, some, more, 0.05)
-    at = [selected_bounds(4, 30, Weights(w, w), more, 0.05) for w in (2.0, 5.0, 10.0)]
-    assert low == min(one[0] for one in at)
-    assert high == max(one[1] for one in at)
-    once = Weights(1.0, 1.0)
-    assert selected_bounds(4, 30, once, once, 0.05) == pytest.approx(
-        weighted_proportion([1] * 4 + [0] * 30).bounds(0.05)
-    )
+@pytest.mark.parametrize("weight", [1.0, 7.0])
+def test_rows_of_one_weight_for_each_outcome_have_exact_bounds(weight):
+    hits, others = (WeightSums.of(np.full(n, w), w) for n, w in ((4, weight), (30, 1.0)))
+    exact = np.array(weighted_proportion([1] * 4 + [0] * 30).bounds(0.05))
+    odds = weight * exact / (1.0 - exact)
+    assert selected_bounds(hits, others, 0.05) == pytest.approx(odds / (1.0 + odds))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "accuracy", "served", "share"),
+    [
+        pytest.param((0.2, 0.1), (0.1, 0.1), (0.6, 0.9), (0.144, 0.02), (0.5, 0.5), id="served"),
+        pytest.param((0.05, 0.4), (0.3, 0.02), (0.5, 0.95), (0.1, 0.5), (0.7, 0.3), id="unlike"),
+        pytest.param((0.2, 0.1), (0.1, 0.1), (0.6, 0.9), (0.3, 0.02), (0.8, 0.2), id="small"),
+        pytest.param((0.1, 0.5), (0.1, 0.1), (0.8, 0.8), (0.5, 0.02), (0.9, 0.1), id="rare"),
+        pytest.param((0.1, 0.1), (0.02, 0.5), (0.5, 0.93), (0.02, 0.144), (0.5, 0.5), id="top"),
+        pytest.param(
+            *((0.3, 0.2, 0.1), (0.05, 0.1, 0.2), (0.5, 0.7, 0.9), (0.04, 0.2, 0.8)),
+            (0.4, 0.3, 0.3),
+            id="three",
+        ),
+    ],
+)
+@pytest.mark.parametrize("n", [150, 1_000, 3_000])
+@pytest.mark.parametrize("runs", [100, pytest.param(2_000, marks=pytest.mark.verify)])
+def test_each_bound_of_rates_that_are_read_again_at_several_rates_has_its_risk(
+    alpha, beta, accuracy, served, share, n, runs, record_property
+):
+    """Chances of a second reading, rates and accuracies differ from stratum to stratum."""
+    alpha, beta, accuracy, served, share = map(np.array, (alpha, beta, accuracy, served, share))
+    right, wrong = share * accuracy, share * (1.0 - accuracy)
+    cells = np.array([right * alpha, right * (1.0 - alpha) * served, wrong * beta * served])
+    cells = np.append(cells, [wrong * (1.0 - beta)], axis=0)
+    chances = np.append(cells, 1.0 - cells.sum())
+    rng = np.random.default_rng(64)
+    counts = rng.multinomial(n, chances, size=runs)[:, :-1].reshape(runs, *cells.shape)
+    once, often = np.ones(len(share)), 1.0 / served
+    for number, (truth, hits, others) in enumerate(
+        (
+            (right @ alpha / right.sum(), (0, once), (1, often)),
+            (wrong @ beta / wrong.sum(), (2, often), (3, once)),
+        )
+    ):
+        bounds = np.array(
+            [
+                selected_bounds(
+                    *(
+                        WeightSums(row[cell] @ weight, row[cell] @ weight**2, weight.max())
+                        for cell, weight in (hits, others)
+                    ),
+                    0.05,
+                )
+                for row in counts
+            ]
+        )
+        beyond = np.mean(truth < bounds[:, 0]), np.mean(truth > bounds[:, 1])
+        record_property(("alpha", "beta")[number], beyond)
+        assert max(beyond) <= 0.05 + 4 * share_error(0.05, runs)  # 72 bounds are compared
 
 
 @pytest.mark.parametrize("runs", [8, pytest.param(300, marks=pytest.mark.verify)])
-def test_two_rates_of_second_readings_are_bounded_stratum_by_stratum(runs):
-    """The extreme weights of the whole would give intervals of .27 to .33 for alpha."""
+def test_rates_are_known_well_enough_from_the_audits_of_a_service(runs):
+    """A true rate lies within 90 % intervals, and is hardly ever refused when set by hand."""
     rng = np.random.default_rng(5)
     alpha, beta, served = np.array([0.2, 0.1]), 0.1, np.array([0.144, 0.02])
     accuracy = np.array([0.6, 0.9])
     truths = float(accuracy @ alpha / accuracy.sum()), beta
-    covered, width, usable = np.zeros(2), np.zeros(2), 0
+    covered, refused, width, usable = np.zeros(2), np.zeros(2), np.zeros(2), 0
     for _ in range(runs):
         place = rng.integers(0, 2, 2_000)
         right = rng.random(2_000) < accuracy[place]
         agreed = np.where(right, rng.random(2_000) >= alpha[place], rng.random(2_000) < beta)
         read = ~agreed | (rng.random(2_000) < served[place])
-        names, stratum = ["g"] * int(read.sum()), served[place][read]
+        names, again = ["g"] * int(read.sum()), served[place][read]
         found = estimate_noise(
             *(names, names, agreed[read], right[read]),
-            weight=np.where(agreed[read], 1.0 / stratum, 1.0),
-            stratum=stratum,
+            weight=np.where(agreed[read], 1.0 / again, 1.0),
+            read_again=again,
         ).groups["g"]
         for number, (one, truth) in enumerate(zip((found.alpha, found.beta), truths, strict=True)):
             covered[number] += one.low <= truth <= one.high
+            refused[number] += not one.possible[0] <= truth <= one.possible[1]
             width[number] += (one.high - one.low) / runs
         usable += found.usable
-    assert (covered / runs >= 0.87 - 3 * share_error(0.87, runs)).all()
+    assert (covered / runs >= 0.9 - 3 * share_error(0.9, runs)).all()
+    assert (refused / runs <= 0.01 + 3 * share_error(0.01, runs)).all()
     assert width[0] < 0.1
-    assert width[1] < 0.2
+    assert width[1] < 0.3
     assert usable / runs > 0.9
 
 
