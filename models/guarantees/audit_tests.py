@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.models.guarantees.drift import drift_above
 from setwise.models.guarantees.joint import Sample, Samples, fewest_further, p_value, planned_power
+from setwise.models.guarantees.trend import recent_accuracy
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -32,6 +32,8 @@ class AdjudicatedAudits(NamedTuple):
     reread_rate, reread_draw : float64 ndarray of shape (n,)
     otherwise : float
         Rate above a threshold that no audit reaches.
+    weeks : float64 ndarray of shape (n,), or None
+        When each document came, if it is known.
     """
 
     confidence: Floats
@@ -40,6 +42,7 @@ class AdjudicatedAudits(NamedTuple):
     reread_rate: Floats
     reread_draw: Floats
     otherwise: float
+    weeks: Floats | None = None
 
 
 class AdjudicatedTest:
@@ -77,16 +80,14 @@ class AdjudicatedTest:
         """
         return np.array([p_value(self.sample(int(step)), 1.0 - accuracy, risk) for step in steps])
 
-    def drift(self, thresholds: Floats, target: float) -> Floats:
-        """Return the evidence, after the newest audit, against the target above thresholds."""
+    def recent(self, thresholds: Floats, target: float) -> Floats | None:
+        """Return the accuracy above thresholds when the newest audit came, if times are known."""
         audits = self._audits
-        return drift_above(
-            thresholds,
-            audits.confidence,
-            ~(audits.found_wrong | audits.missed),
-            target,
-            stands_for=1.0 / np.where(audits.missed, audits.reread_rate, 1.0),
-        )
+        if audits.weeks is None:
+            return None
+        wrong = audits.found_wrong | audits.missed
+        errors = wrong / np.where(audits.missed, audits.reread_rate, 1.0)
+        return recent_accuracy(thresholds, audits.confidence, errors, audits.weeks, target)
 
     def start_power(self, n_above: Counts, accuracy: Floats, target: float, risk: float) -> Floats:
         """Return each threshold's approximate power with so many audits above."""

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from setwise.models.figures.numerals import percent
 from setwise.models.figures.picture import Picture
-from setwise.models.guarantees.drift import DRIFTING
 from setwise.models.guarantees.joint import Sample
 
 
@@ -34,9 +33,9 @@ class SequenceStep:
         The least probability of a second reading among them, in [0, 1].
     p_value : float
         Upper bound of the probability of as good an outcome under the hypothesis; in [0, 1].
-    drift : float
-        Evidence of `setwise.models.guarantees.drift`, after the newest audit, that the accuracy has
-        fallen below the target.
+    recent_accuracy : float or None
+        Estimated accuracy when the newest audit came (`setwise.models.guarantees.trend`); None if
+        times are not known.
     """
 
     threshold: float
@@ -46,7 +45,7 @@ class SequenceStep:
     n_missed: int
     reread_rate: float
     p_value: float
-    drift: float
+    recent_accuracy: float | None
 
     @property
     def sample(self) -> Sample:
@@ -60,11 +59,11 @@ class SequenceStep:
         return self.sample.accuracy
 
     def drifting(self, target: float) -> bool:
-        """Return whether newer audits above the threshold speak against it.
+        """Return whether the accuracy above the threshold seems to have fallen below the target.
 
-        Older audits may outweigh them in the test: more are drawn while nothing is sent.
+        Older audits may outweigh newer ones in the test: more are drawn while nothing is sent.
         """
-        return self.drift * (1.0 - target) >= DRIFTING
+        return self.recent_accuracy is not None and self.recent_accuracy < target
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,12 +31,6 @@ Floats = NDArray[np.float64]
 STAKES = (0.1, 0.2, 0.4, 0.8, 1.5, 3.0)
 """Stakes of the bets; `usable_stakes` limits them."""
 
-DRIFTING = 15.0
-"""Evidence, times the share 1 - target of errors, from which audits say that accuracy falls.
-
-Far less than an alarm: it only keeps a threshold from being certified.
-"""
-
 _LARGEST_LOSS = 0.95  # share of a capital that one right set may cost
 _MOST_CAPITAL = 1e300  # far beyond any alarm; keeps stored numbers finite
 
@@ -98,41 +92,6 @@ def drift_statistic(
         np.minimum(capital, _MOST_CAPITAL, out=capital)
         path[i] = capital
     return np.asarray(path.mean(axis=1))
-
-
-def drift_above(
-    thresholds: ArrayLike,
-    confidence: ArrayLike,
-    right: ArrayLike,
-    target: float,
-    *,
-    stands_for: ArrayLike | None = None,
-) -> Floats:
-    """Return the evidence against the target after the last audit, above each threshold.
-
-    Parameters
-    ----------
-    thresholds : array-like of shape (m,)
-    confidence : array-like of shape (n,)
-        Of the audits, oldest first.
-    right, target, stands_for
-        As for `drift_statistic`.
-
-    Returns
-    -------
-    float64 ndarray of shape (m,)
-        The last `drift_statistic` of the audits at or above each threshold; 0 without any.
-    """
-    rising, order = np.unique(np.asarray(thresholds, np.float64), return_inverse=True)
-    factors = audit_factors(right, target, stands_for)
-    above = np.searchsorted(rising, np.asarray(confidence, np.float64), side="right")
-    capital = np.zeros((len(rising), factors.shape[1]))
-    for n, factor in zip(above.tolist(), factors, strict=True):
-        part = capital[:n]
-        part += 1.0
-        part *= factor
-        np.minimum(part, _MOST_CAPITAL, out=part)
-    return np.asarray(capital.mean(axis=1)[order])
 
 
 def audit_factors(right: ArrayLike, target: float, stands_for: ArrayLike | None = None) -> Floats:

@@ -111,8 +111,6 @@ def walk(
     sequence: ThresholdSequence,
     test: AdjudicatedTest,
     start: int,
-    *,
-    in_order: bool = False,
 ) -> Certification:
     """Test thresholds in order and certify the last that passed and stands.
 
@@ -124,8 +122,6 @@ def walk(
         Test of the same thresholds.
     start : int
         Index of the first test.
-    in_order : bool, default=False
-        Whether the test's audits are given oldest first.
     """
     tested: list[float] = []
     end = len(sequence.thresholds)
@@ -139,7 +135,7 @@ def walk(
             break
     passed = len(tested) - (not tested[-1] <= claim.test_risk)
     tests = np.arange(start, start + len(tested))
-    drift = test.drift(sequence.thresholds[tests], claim.target) if in_order else tests * 0.0
+    recent = test.recent(sequence.thresholds[tests], claim.target)
     rows = tuple(
         SequenceStep(
             float(sequence.thresholds[step]),
@@ -149,7 +145,7 @@ def walk(
             test.sample(step).missed,
             float(test.reread_rate[step]),
             tested[place],
-            float(drift[place]),
+            None if recent is None else float(recent[place]),
         )
         for place, step in enumerate(tests.tolist())
     )

@@ -43,7 +43,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     target: float,
     risk: float,
     excluded: Mapping[str, int] = _NOTHING,
-    in_order: bool = False,
+    weeks: ArrayLike | None = None,
 ) -> Certification:
     """Find the lowest threshold that adjudicated audits prove.
 
@@ -75,16 +75,16 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
         Probability, in (0, 1), that a certified threshold may miss the target.
     excluded : mapping from str to int, optional
         Number of audits that the caller left out, by reason; kept with the evidence.
-    in_order : bool, default=False
-        Whether audits are given oldest first. Then thresholds against which the newer ones speak
-        are not certified.
+    weeks : array-like of shape (n_audits,), optional
+        When each audited document came, in weeks from any date. Thresholds above which the accuracy
+        seems to have fallen below the target by now are not certified.
 
     Returns
     -------
     Certificate or CertificateRefusal
         A refusal if the target is 1, or predictions, audits or evidence are lacking; with
-        ``MISS_RATE_UNKNOWN`` if no agreement could have been drawn, with ``DRIFTING`` if the newer
-        audits speak against every proved threshold.
+        ``MISS_RATE_UNKNOWN`` if no agreement could have been drawn, with ``DRIFTING`` if the
+        accuracy above every proved threshold seems to have fallen below the target.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     'miss-rate-unknown'
     """
     pool = checked_confidences("predicted", predicted)
-    audits = _checked_audits(confidence, found_wrong, missed, reread_rate, reread_draw)
+    audits = _checked_audits(confidence, found_wrong, missed, reread_rate, reread_draw, weeks)
     if not 0.0 < target <= 1.0:
         raise ValueError(f"target is {target}; it must lie in (0, 1]")
     if not 0.0 < risk < 1.0:
@@ -127,17 +127,18 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
         test = AdjudicatedTest(sequence.thresholds, audits)
         start = sequence.start(test, n, target, risk)
         if test.reread_rate[start] > 0.0:
-            return walk(claim, sequence, test, start, in_order=in_order)
+            return walk(claim, sequence, test, start)
         reason = RefusalReason.MISS_RATE_UNKNOWN
     return CertificateRefusal(**claim._asdict(), steps=(), reason=reason)
 
 
-def _checked_audits(
+def _checked_audits(  # noqa: PLR0917 -- one column of the audits each
     confidence: ArrayLike,
     found_wrong: ArrayLike,
     missed: ArrayLike,
     reread_rate: ArrayLike,
     reread_draw: ArrayLike,
+    weeks: ArrayLike | None,
 ) -> AdjudicatedAudits:
     values, wrong = checked_confidences("confidence", confidence), np.asarray(found_wrong)
     n = len(values)
@@ -158,4 +159,7 @@ def _checked_audits(
     found, overlooked = wrong.astype(bool), misses.astype(bool)
     if (overlooked & (found | (draws >= rates))).any():
         raise ValueError("a miss is an agreement that was drawn for a second reading")
-    return AdjudicatedAudits(values, found, overlooked, rates, draws, otherwise)
+    came = None if weeks is None else np.asarray(weeks, dtype=np.float64)
+    if came is not None and (came.shape != (n,) or not np.isfinite(came).all()):
+        raise ValueError(f"{n} audits need as many finite times, not of shape {came.shape}")
+    return AdjudicatedAudits(values, found, overlooked, rates, draws, otherwise, came)

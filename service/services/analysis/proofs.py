@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from setwise.models.guarantees.certificates import (
     WHY_REFUSED,
@@ -87,6 +88,8 @@ class ProofProgress:
         return self.newest.n_drawn + self.newest.further_audits
 
 
+_EPOCH, _WEEK = datetime(2000, 1, 1, tzinfo=UTC), timedelta(days=7)
+
 _LEAST_LEFT = 1e-6
 """Share of the risk that is left at least: release 0.1.0 could spend more than all of it."""
 
@@ -166,7 +169,7 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
         [audit.reread_draw for audit in audits],
         target=policy.target_accuracy,
         risk=question.risk,
-        in_order=True,
+        weeks=[(audit.created_at - _EPOCH) / _WEEK for audit in audits],
         excluded={
             **gathered.excluded,
             **({"before the alarm": question.set_aside} if question.set_aside else {}),

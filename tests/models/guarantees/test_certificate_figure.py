@@ -81,7 +81,7 @@ def test_a_refusal_without_a_test_shows_the_target():
 
 def test_a_threshold_that_newer_checks_contradict_is_not_shown_as_proved():
     certificate = proof()
-    object.__setattr__(certificate.steps[-2], "drift", 1e9)
+    object.__setattr__(certificate.steps[-2], "recent_accuracy", 0.0)
     assert "proved, but newer checks speak against it" in drawn(certificate)[1]
 
 

@@ -4,10 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.models.guarantees.drift import STAKES, drift_above, drift_statistic, usable_stakes
+from setwise.models.guarantees.drift import STAKES, drift_statistic, usable_stakes
 
 
 def alarm_times(right, alarm, target=0.9):
@@ -125,26 +125,3 @@ def test_drift_is_found_soon_even_after_a_long_good_time(accuracy, median):
     found = times[times > 1000] - 1000
     assert len(found) > 280
     assert np.median(found) == pytest.approx(median, rel=0.3)
-
-
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([0.5, 0.7, 0.8, 0.9]), st.booleans(), st.sampled_from([1.0, 3.0])
-        ),
-        max_size=60,
-    )
-)
-def test_above_each_threshold_it_is_the_last_statistic_of_the_audits_there(audits):
-    thresholds = np.array([0.9, 0.5, 0.8, 0.95])
-    confidence, right, worth = (
-        (np.array(column) for column in zip(*audits, strict=True))
-        if (audits)
-        else (np.array([]),) * 3
-    )
-    last = drift_above(thresholds, confidence, right, 0.8, stands_for=worth)
-    for threshold, statistic in zip(thresholds, last, strict=True):
-        above = confidence >= threshold
-        path = drift_statistic(right[above], 0.8, stands_for=worth[above])
-        assert statistic == pytest.approx(path[-1] if len(path) else 0.0)
