@@ -933,7 +933,8 @@ class PolicyRequest(RequestBody):
     most_segments: int = Field(
         10,
         description="Number of segments, with `other`, that share the risk equally. Values become "
-        "segments in the order of appearance; those without room are `other`.",
+        "segments in the order of appearance; those without room are `other`. With 1, one "
+        "certificate is for all documents, and values that first appear after it wait.",
     )
     segments: list[SegmentRequest] = Field(
         default_factory=list,

@@ -140,7 +140,7 @@ def test_what_is_listed_keeps_its_place_and_its_trip() -> None:
     [
         ({"segmentation": Segmentation("")}, "/segment_by"),
         ({"segmentation": Segmentation("a=b")}, "/segment_by"),
-        ({"segmentation": Segmentation("site", most=1)}, "/most_segments"),
+        ({"segmentation": Segmentation("site", most=0)}, "/most_segments"),
         ({"segmentation": Segmentation("site", (3,))}, "/segment_bounds"),
         ({"segmentation": Segmentation("text_length")}, "/segment_bounds"),
         ({"segmentation": Segmentation("text_length", (5, 5))}, "/segment_bounds"),

@@ -240,6 +240,24 @@ def test_a_value_that_came_after_the_proof_of_other_waits_until_it_is_proved_wit
     assert Derivation.of(stored, policy, LOTTERY).equal
 
 
+def test_one_segment_has_one_certificate_at_the_whole_risk_and_new_sites_wait(quick: Sites) -> None:
+    policy = quick.divide(Segmentation("site", most=1))
+    quick.send(*["north", "south"] * 20)
+    quick.check()
+    assert quick.certifications.list_segments() == []
+    quick.certify_if_due()
+    (proof,) = quick.attempts()
+    assert (policy.values, proof.segment, proof.threshold) == (("other",), "site=other", 0.9)
+    assert proof.evidence["risk"] == pytest.approx(0.3 / 2), "of one certificate without segments"
+    assert reasons(quick.send(*["north", "south"] * 4)) == {Reason.ABOVE_THRESHOLD}
+    assert reasons(quick.send(*["late"] * 40)) == {Reason.NO_THRESHOLD}
+    quick.check()
+    again = quick.certify_if_due()
+    assert again is not None
+    assert again.threshold == 0.9
+    assert reasons(quick.send(*["north", "late"] * 4)) == {Reason.ABOVE_THRESHOLD}
+
+
 def test_the_certificate_of_other_ends_when_one_of_its_values_becomes_a_segment(
     quick: Sites,
 ) -> None:

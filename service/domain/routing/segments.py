@@ -22,7 +22,7 @@ TEXT_LENGTH = "text_length"
 OTHER = "other"
 """The segment of documents without a value, or with one that the policy does not list."""
 
-LEAST_SEGMENTS, MOST_SEGMENTS = 2, 50
+LEAST_SEGMENTS, MOST_SEGMENTS = 1, 50
 LONGEST_VALUE = 100
 LONGEST_FIELD = 100
 
@@ -80,7 +80,9 @@ class Segmentation:
     bounds: tuple[int, ...] = ()
     """Rising lengths at which the bands after the first one begin; only for `TEXT_LENGTH`."""
     most: int = 10
-    """Most segments, with `OTHER`; the risk is shared among this many."""
+    """Most segments, with `OTHER`; the risk is shared among this many. With 1, one certificate is
+    for all documents, and values that come after it wait.
+    """
     covers: tuple[str, ...] | None = None
     """Values of `OTHER` that came before its certificate; others wait for a person. None for any.
     """

@@ -35,6 +35,12 @@ BREAKER = "/board/breaker"
 PAGE = 25
 MOST_STEPS = 200
 
+UNDIVIDED = (
+    "It speaks of documents that come as they did then. Documents from a new site or source are "
+    "sent under it too; with a field in segment_by they would wait."
+)
+"""What a certificate for all documents assumes; see docs/guarantees.md."""
+
 COUNTS = {
     "n_audits": "Audits that count",
     "n_predictions": "Predictions that define the thresholds",
@@ -212,6 +218,8 @@ def _certification(call: Call) -> ui.View:
             "more are right. This certificate is wrong with a probability of at most "
             f"{exactly(attempt.risk)}, shared by all attempts."
         )
+        if attempt.segment is None:
+            lead += f" {UNDIVIDED}"
     else:
         heading = "Not certified"
         lead = (

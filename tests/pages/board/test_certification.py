@@ -67,9 +67,11 @@ def test_what_holds_is_said_though_a_later_attempt_proves_nothing(
     admin: Browser, service: Service
 ) -> None:
     audit(service, 40)
-    assert service.services.certification.certify()[0].threshold == 0.9
+    (proof,) = service.services.certification.certify()
+    assert proof.threshold == 0.9
     audit(service, 5, first=40, right=False)
     assert service.services.certification.certify()[0].threshold is None
+    assert "sent under it too" in admin.get(f"{PAGE}/{proof.id}").text
     holds = "from 0.9, holds until another one takes its place"
     assert holds in admin.get(PAGE).text
     assert holds in admin.get(ASK).text
