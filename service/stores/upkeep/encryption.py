@@ -42,7 +42,7 @@ from setwise.service.stores.tables import encryption_keys, metadata
 _ROWS_AT_ONCE = 200
 
 NEWEST = 1_000
-"""Rows of each column that a server looks at when it starts, where the latest mistake shows."""
+"""Rows of each table that a server looks at when it starts, where the latest mistake shows."""
 
 PASSES = 5
 """How often to look for values that servers wrote under another key in the meantime."""
@@ -209,20 +209,19 @@ def unreadable(engine: Engine, newest: int | None = NEWEST) -> str | None:
 
     A server that went on under a retired key has left them, or they were planted.
 
-    ``newest``: How many rows of each column to look at; None for all of them, in one pass of the
-    database over each table.
+    ``newest``: How many rows of each table to look at; None for all of them, in a pass of the
+    database over the table for each column.
     """
     cipher = cipher_of(engine.dialect)
     counts: dict[tuple[str, str | None], int] = {}
     with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
         _take_time(connection)
         for place in sealed_columns():
-            present = select(place.key_id.label("key_id"), place.strange(cipher).label("strange"))
-            present = present.where(place.column.is_not(None))
-            if newest is not None:
+            rows = select(place.key_id.label("key_id"), place.strange(cipher).label("strange"))
+            if newest is not None:  # of the table: few rows may have a value in the column
                 order = (key.desc() for key in place.table.primary_key.columns)
-                present = present.order_by(*order).limit(newest)
-            value = present.subquery().c
+                rows = rows.order_by(*order).limit(newest)
+            value = rows.subquery().c
             query = select(value.key_id, func.count()).where(value.strange).group_by(value.key_id)
             for key_id, count in connection.execute(query):
                 counts[place.name, key_id] = count

@@ -245,6 +245,39 @@ def test_values_under_a_key_that_is_gone_are_counted(opened: Open) -> None:
     assert all(TextCipher([key]).sealing_id in keyless for key in (ONE, TWO))
 
 
+@pytest.mark.parametrize("database_kind", ["sqlite"], indirect=True)
+def test_a_start_reads_no_more_of_a_long_history_whose_columns_are_empty(opened: Open) -> None:
+    """No document has features here, so no newest value of theirs is ever found."""
+    engine = opened(ONE)
+    columns = [column.name for column in tables.predictions.c if column.name != "id"]
+    named = ", ".join(columns)
+
+    def steps(rows: int) -> int:
+        first = stored(engine)
+        with engine.begin() as connection:
+            connection.execute(
+                text(
+                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < :rows)"
+                    f" INSERT INTO predictions (id, {named}) SELECT substr(id, 1, 24)"
+                    f" || printf('%06d%06d', :rows, i), {named} FROM n, predictions WHERE id = :id"
+                ),
+                {"rows": rows, "id": first},
+            )
+        counted = 0
+
+        def count() -> None:
+            nonlocal counted
+            counted += 1
+
+        with engine.connect() as connection:
+            connection.connection.driver_connection.set_progress_handler(count, 100)  # type: ignore[union-attr]
+        assert encryption.unreadable(engine, newest=20) is None
+        return counted
+
+    few, many = steps(20), steps(2_000)
+    assert many < 1.5 * few + 50
+
+
 def test_a_server_reads_and_writes_while_keys_change(opened: Open) -> None:
     old = opened(ONE)
     encryption.note_key(old, START)
