@@ -318,6 +318,13 @@ def watch(metrics: ServiceMetrics, finished: Services) -> None:
         ),
     ):
         metrics.watch(name, what, [], breaker(of_watch))
+    missing = _Remembered(lambda: finished.labels.missing(SYSTEM))
+    metrics.watch(
+        "setwise_documents_beyond_model",
+        "Checked documents with labels that the active model lacks.",
+        [],
+        lambda: {(): float(missing().documents)},
+    )
     glances = _Remembered(partial(_glances, finished))
     for name, what, of_glance in _PROMISE:
         metrics.watch(name, what, ["segment"], partial(_by_segment, glances, of_glance))

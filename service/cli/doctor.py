@@ -143,6 +143,7 @@ def _database(
         "pepper": lambda: _pepper(begin, settings),
         "encryption": lambda: _encryption(engine),
         "breaker": lambda: _breaker(begin),
+        "labels": lambda: _labels(begin),
         "jobs": lambda: _jobs(engine),
         "deliveries": lambda: _deliveries(engine, begin),
     }
@@ -299,6 +300,15 @@ def _breaker(begin: "Transactions") -> Finding:
             "see GET /v1/admin/breaker, and reset it once a new certificate allows",
         )
     return _ok("breaker", "not tripped")
+
+
+def _labels(begin: "Transactions") -> Finding:
+    with begin(read_only=True) as transaction:
+        missing = transaction.labels.missing()
+    if missing.documents:
+        cure = "retrain the model (POST /v1/admin/models/retrain), or merge the labels into others"
+        return _warning("labels", missing.sentence().removesuffix(" Retrain."), cure)
+    return _ok("labels", "the model knows the labels of every checked document")
 
 
 def _jobs(engine: "Engine") -> Finding:

@@ -101,8 +101,7 @@ class Retraining(Requesting):
             noisy = options.noise is not Noise.NONE
             of = group_rates(transaction, options.noise) if noisy else None
             rows = list(_reviewed(transaction, of, progress))
-        external = serving is not None and serving.summary.get("kind") == "external"
-        labels = self.models.loader.load(serving).labels if serving and external else ()
+        labels = self.models.loader.load(serving).labels if serving else ()
         with TemporaryDirectory(prefix="setwise-") as folder:
             target = Path(folder) / "model"
             learnt_from = fit_again(

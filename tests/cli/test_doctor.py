@@ -15,11 +15,13 @@ import pytest
 from sqlalchemy import text
 
 from setwise.service.cli import doctor
+from setwise.service.domain.labels import UNNAMED
+from setwise.service.domain.predictions import Decision
 from setwise.service.stores import database as engines
 from setwise.service.stores.transaction import Transactions
 from tests.cli import running
 from tests.cli.installation import fill
-from tests.samples import add_predictions, prediction, trip
+from tests.samples import add_predictions, outcome, prediction, trip
 from tests.sqlite import template
 from tests.trained import Artifacts
 
@@ -63,7 +65,7 @@ def test_a_sound_installation_is_found_sound(
     assert status == 0
     assert list(checks) == [
         "settings", "disk", "database", "migrations", "clock", "model", "keys", "pepper",
-        "encryption", "breaker", "jobs", "deliveries",
+        "encryption", "breaker", "labels", "jobs", "deliveries",
     ]  # fmt: skip
     running.status("doctor")
     lines = capsys.readouterr().out.splitlines()
@@ -175,6 +177,15 @@ def _tripped(data: Path, url: str) -> None:
     engine.dispose()
 
 
+def _beyond(data: Path, url: str) -> None:
+    engine = engines.create(url)
+    sent = prediction(decision=Decision.AUTO)
+    with Transactions(engine)() as transaction:
+        add_predictions(transaction, sent)
+        transaction.outcomes.add(outcome(sent, UNNAMED))
+    engine.dispose()
+
+
 def _from_the_future(data: Path, url: str) -> None:
     _change(
         url,
@@ -206,6 +217,7 @@ def _change(url: str, statement: str) -> None:
         (_revoked, "keys", "warning", "setwise key create --role admin"),
         (_from_the_future, "clock", "warning", "NTP"),
         (_tripped, "breaker", "warning", "GET /v1/admin/breaker"),
+        (_beyond, "labels", "warning", "POST /v1/admin/models/retrain"),
         (_buried_sealed_value, "encryption", "fault", "setwise db reencrypt"),
         (_sealed, "encryption", "fault", "SETWISE_ENCRYPTION_KEYS"),
     ],

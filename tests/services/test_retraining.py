@@ -328,8 +328,12 @@ def test_an_external_model_learns_which_set_to_announce_and_keeps_all_its_labels
 
 def test_too_few_documents_are_refused(tmp_path: Path) -> None:
     rows = [(decided(place, 9), None) for place in range(20)]
+    options: Any = {"preset": None, "target": tmp_path, "report": no_report}
+    known = [label for row, _ in rows for label in row["labels"]]
     with pytest.raises(NotEnoughReviews, match=r"20 documents .* 200 are needed"):
-        analysis.fit_again(rows, None, None, preset=None, target=tmp_path, report=no_report)
+        analysis.fit_again(rows, None, None, labels=known, **options)
+    with pytest.raises(NotEnoughReviews, match="20 left out: fewer than 10 of them have a label"):
+        analysis.fit_again(rows, None, None, **options)
 
 
 def test_a_cancelled_job_stops_while_it_reads_the_history(

@@ -1,7 +1,9 @@
 """Setwise's own export of annotations, as labelled documents.
 
 A row is one person's answer to one prediction. What a lead decided is the truth: such a document is
-by `GOLD`. Documents drawn to certify are left out: what proves a threshold must teach nothing.
+by `GOLD`. Documents drawn to certify are left out: what proves a threshold must teach nothing. So
+are documents whose set is not known whole, or has a label that too few of them have: learnt without
+it, they would teach that the rest is complete.
 """
 
 import json
@@ -25,6 +27,11 @@ _DECIDES = frozenset({"adjudication", "reopened"})
 _CERTIFIES = "they were drawn to certify"
 _ANSWERS = ("scores", "candidates", "answer")
 _UNANSWERED = "they have no answers of another model"
+_UNNAMED = "a label applies to them that nobody named"
+LEAST_DOCUMENTS = 10
+"""Documents with a label that no model has predicted yet, needed to learn it: two for each of the
+five parts of a cross-fit.
+"""
 
 
 def is_export(line: bytes) -> bool:
@@ -45,6 +52,10 @@ class _Answered:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
+_Kept = tuple[int, dict[str, Any], list[tuple[str, dict[str, Any]]]]
+"""Number of a document's line, its content, and the answers that count, with who gave them."""
+
+
 def reviewed_lines(
     path: str | Path,
     lines: Iterable[tuple[int, bytes]],
@@ -53,6 +64,7 @@ def reviewed_lines(
     answered: bool = False,
     several: bool = False,
     left_out: Counter[str] | None = None,
+    known: Iterable[str] = (),
 ) -> Iterator[tuple[int, bytes]]:
     """Yield each exported document as numbered lines of JSON Lines.
 
@@ -71,6 +83,8 @@ def reviewed_lines(
         lead's decision counts, or else the last answer that settled the document.
     left_out : Counter, optional
         Filled with the documents left out by reason, in place of warnings.
+    known : iterable of str, optional
+        Labels to learn however few documents have them, besides those that were predicted.
 
     Raises
     ------
@@ -86,23 +100,19 @@ def reviewed_lines(
     counts = Counter[str]() if left_out is None else left_out
     last = [document.rows[-1] for document in documents.values()]
     beside = content or _commonest(last, least=len(last) / 2 if answered else 0.0)
+    kept: list[_Kept] = []
     for (name, document), row in zip(documents.items(), last, strict=True):
-        answer = {key: row[key] for key in _ANSWERS if answered and row.get(key) is not None}
+        decisions = _answers(document.rows, several=several)
+        record = _record(name, row, beside, answered=answered)
         if name in proving or _content(row) in proving:
             counts[_CERTIFIES] += 1
-        elif answered and not answer:
-            counts[_UNANSWERED] += 1
-        elif beside is not None and row.get(beside) is None:
-            counts[f"they have no {beside}"] += 1
+        elif isinstance(record, str):
+            counts[record] += 1
+        elif any(decision.get("label_missing") for _, decision in decisions):
+            counts[_UNNAMED] += 1
         else:
-            record = {"id": name, **answer}
-            if beside is not None:
-                record[beside] = row[beside]
-            if answered:
-                record["metadata"] = row.get("metadata") or {}
-            for annotator, decision in _answers(document.rows, several=several):
-                line = {**record, "labels": decision["labels"], "annotator": annotator}
-                yield document.line, json.dumps(line).encode()
+            kept.append((document.line, record, decisions))
+    yield from _learnable(documents, kept, known, counts)
     missing = _UNANSWERED if counts[_UNANSWERED] else f"they have no {beside}"
     if counts[missing] == len(documents):
         fault = f"no document has {missing.removeprefix('they have no ')}"
@@ -110,6 +120,58 @@ def reviewed_lines(
     for why, n in counts.items() if left_out is None else ():
         warning = f"{path}: {count_of(n, 'document')} left out: {why}"
         warnings.warn(warning, DataWarning, stacklevel=2)
+
+
+def _record(
+    name: str, row: Mapping[str, Any], beside: str | None, *, answered: bool
+) -> dict[str, Any] | str:
+    """Return a document without its labels, or why it is left out."""
+    answer = {key: row[key] for key in _ANSWERS if answered and row.get(key) is not None}
+    if answered and not answer:
+        return _UNANSWERED
+    record = {"id": name, **answer}
+    if beside is not None:
+        if row.get(beside) is None:
+            return f"they have no {beside}"
+        record[beside] = row[beside]
+    if answered:
+        record["metadata"] = row.get("metadata") or {}
+    return record
+
+
+def _learnable(
+    documents: Mapping[str, _Answered],
+    kept: Sequence[_Kept],
+    known: Iterable[str],
+    counts: Counter[str],
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of documents of which no label is too rare."""
+    rare = _rare(documents, [decisions for *_, decisions in kept], known)
+    named = ", ".join(f"{label} ({n})" for label, n in sorted(rare.items()))
+    for line, record, decisions in kept:
+        if any(rare.keys() & decision["labels"] for _, decision in decisions):
+            counts[f"fewer than {LEAST_DOCUMENTS} of them have a label of theirs: {named}"] += 1
+            continue
+        for annotator, decision in decisions:
+            labelled = {**record, "labels": decision["labels"], "annotator": annotator}
+            yield line, json.dumps(labelled).encode()
+
+
+def _rare(
+    documents: Mapping[str, _Answered],
+    decisions: Iterable[Sequence[tuple[str, Mapping[str, Any]]]],
+    known: Iterable[str],
+) -> dict[str, int]:
+    """Return the labels that are too rare to learn, and how many documents have them."""
+    counts = Counter(label for decided in decisions for label in set(decided[-1][1]["labels"]))
+    predicted = {
+        label
+        for document in documents.values()
+        for row in document.rows
+        for label in row.get("predicted_labels") or ()
+    }
+    learnt = {*known, *predicted}
+    return {label: n for label, n in counts.items() if n < LEAST_DOCUMENTS and label not in learnt}
 
 
 def _documents(

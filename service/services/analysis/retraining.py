@@ -52,7 +52,8 @@ def fit_again(
 
     ``rows``: Of the export of annotations, with content; certification audits teach nothing. Beside
     each, the error rates of the answer, why it is left out, or None to trust it.
-    ``labels``: Of the model that serves; other models may answer labels that no document has.
+    ``labels``: Of the model that serves. They are learnt however few documents have them; others
+    once enough have them.
     """
     pairs = list(rows)
     reviewed = [_anonymous(row, rates) for row, rates in pairs]
@@ -71,12 +72,16 @@ def fit_again(
             if noise:
                 noise[EVERYONE] = _noise_before(summary)
         if any(row.get(key) is not None for row in reviewed for key in _CONTENT[kind]):
-            datasets.append(_reviewed(reviewed, kind, summary, left_out, known={*noise, GOLD}))
+            learnt = {*labels, *(name for dataset in datasets for name in dataset.label_names)}
+            by = {*noise, GOLD}
+            decided = _reviewed(reviewed, kind, summary, left_out, known=by, labels=learnt)
+            datasets += [] if decided is None else [decided]
         counts = [dataset.n for dataset in datasets]
         if sum(counts) < LEAST_DOCUMENTS:
+            why = "".join(f"; {n} left out: {reason}" for reason, n in left_out.items())
             raise NotEnoughReviews(
                 f"{sum(counts)} documents with content and labels are too few to train on; "
-                f"{LEAST_DOCUMENTS} are needed. Name a file of earlier ones in training_data."
+                f"{LEAST_DOCUMENTS} are needed{why}. Name a file of earlier ones in training_data."
             )
         dataset = datasets[0] if len(datasets) == 1 else concatenate_datasets(*datasets)
         if kind == "external":
@@ -113,14 +118,27 @@ def _reviewed(
     left_out: Counter[str],
     *,
     known: Collection[str],
-) -> Dataset:
-    """Return the documents that people decided, without answers of unknown rates."""
+    labels: Collection[str],
+) -> Dataset | None:
+    """Return the documents that people decided, if any, without answers of unknown rates.
+
+    ``labels``: Those to learn however few documents have them.
+    """
     lines = [json.dumps(row).encode() for row in rows]
     content: Literal["text", "features"] | None = _READ.get(kind)
     external = kind == "external"
-    numbered = reviewed_lines(
-        SOURCE, enumerate(lines, 1), content=content, answered=external, left_out=left_out
+    numbered = list(
+        reviewed_lines(
+            SOURCE,
+            enumerate(lines, 1),
+            content=content,
+            answered=external,
+            left_out=left_out,
+            known=labels,
+        )
     )
+    if not numbered:
+        return None
     digest = hashlib.sha256(b"\n".join(lines)).hexdigest()
     documents = read_documents(SOURCE, numbered, external=external)
     dataset = labelled_dataset(documents, digest, SOURCE, numbers=_numbers(summary))

@@ -7,6 +7,7 @@ import pytest
 
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
+from setwise.models.data.formats.reviews import LEAST_DOCUMENTS
 from setwise.models.data.lines import DataError, DataWarning
 
 
@@ -17,7 +18,7 @@ def row(document: str, labels: list[str], **changes: object) -> dict[str, object
         "prediction_id": f"p-{document}-1",
         "document_id": document,
         "client_id": "billing",
-        "predicted_labels": ["x"],
+        "predicted_labels": ["x", "y", "z"],
         "review_id": "r1",
         "reviewer": "ann",
         "labels": labels,
@@ -104,3 +105,29 @@ def test_an_export_without_texts_and_a_foreign_row_in_one_are_refused(tmp_path: 
         read_dataset(write(tmp_path, row("one", ["x"]), {"id": "a", "text": "t", "labels": []}))
     with pytest.warns(DataWarning, match="1 document left out: they have no text"):
         read_dataset(write(tmp_path, row("one", ["x"], text=None), row("two", ["x"])))
+
+
+def test_a_document_whose_set_nobody_knows_whole_teaches_nothing(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        row("one", ["x"]),
+        row("two", ["x"], label_missing=True),
+        row("three", ["y"], label_missing=True),
+        row("three", ["y"], reviewer="lea", kind="adjudication"),
+    )
+    with pytest.warns(
+        DataWarning, match="1 document left out: a label applies to them that nobody"
+    ):
+        dataset = read_dataset(file)
+    assert answers(dataset) == [("billing/one", ["x"], "ann"), ("billing/three", ["y"], "gold")]
+
+
+@pytest.mark.parametrize("n", [LEAST_DOCUMENTS - 1, LEAST_DOCUMENTS])
+def test_a_new_label_is_learnt_once_enough_documents_have_it(tmp_path: Path, n: int) -> None:
+    new = [row(f"new-{place}", ["x", "new"]) for place in range(n)]
+    file = write(tmp_path, *new, row("old", ["x"]))
+    if n == LEAST_DOCUMENTS:
+        assert read_dataset(file).label_names == ("new", "x")
+        return
+    with pytest.warns(DataWarning, match=r"9 documents left out: fewer than 10 .*: new \(9\)"):
+        assert read_dataset(file).ids == ("billing/old",)
