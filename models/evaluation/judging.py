@@ -27,6 +27,8 @@ from scipy.special import digamma
 from setwise.models.evaluation.reliability import draw_reliability, noisy_rows
 from setwise.models.evaluation.reports import Estimate
 from setwise.models.evaluation.scoring import N_BUCKETS
+from setwise.models.figures.numerals import percent
+from setwise.models.guarantees.binomial import lower_bound, upper_bound
 from setwise.models.guarantees.checked import checked_confidences, checked_flags
 
 Floats = NDArray[np.float64]
@@ -107,8 +109,14 @@ class ScoreJudgement:
                 wrong = self.n - self.n_right
                 return f"Too few to judge: {self.n_right:,} right and {wrong:,} wrong answers."
             case ScoreVerdict.CONSTANT:
+                low, high = (
+                    bound(self.n_right, self.n, (1.0 - LEVEL) / 2.0)
+                    for bound in (lower_bound, upper_bound)
+                )
                 return (
-                    f"Constant ({self.low:.3g}): ask several times, and take the share that agree."
+                    f"Constant ({self.low:.3g}, where {percent(float(low))} to "
+                    f"{percent(float(high))} are right): ask several times, and take the share "
+                    "that agree."
                 )
             case ScoreVerdict.DOES_NOT_RANK:
                 fit = "Calibrated, but" if self.fits else "Its numbers are off, and it"
@@ -116,7 +124,7 @@ class ScoreJudgement:
             case ScoreVerdict.MISCALIBRATED:
                 return (
                     f"Ranks well ({self._ranking()}), but its numbers are off (ECE "
-                    f"{self.ece.value:.3f}): recalibrate."
+                    f"{_interval(self.ece)}): recalibrate."
                 )
             case ScoreVerdict.ROUTES:
                 return f"Routes: it ranks ({self._ranking()}), and its numbers fit."
@@ -129,7 +137,11 @@ class ScoreJudgement:
     def _ranking(self) -> str:
         if self.auroc is None:
             return "no AUROC"
-        return f"AUROC {self.auroc.value:.3f}, {self.auroc.low:.3f} to {self.auroc.high:.3f}"
+        return f"AUROC {_interval(self.auroc)}"
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.value:.3f}, {estimate.low:.3f} to {estimate.high:.3f}"
 
 
 def judge_scores(

@@ -1,7 +1,11 @@
 """What a confidence is worth: its measures against brute force, and the verdicts."""
 
+import re
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from setwise.models.evaluation.judging import N_BINS, ScoreVerdict, judge_scores
@@ -76,6 +80,11 @@ CONFIDENCE, RIGHT = world(2_000)
 CHANCE = np.random.default_rng(3).random(2_000)
 
 
+LEVELS = np.array([0.8, 0.9, 0.95, 1.0])
+SAID = LEVELS[np.random.default_rng(4).choice(4, 2_000, p=[0.1, 0.3, 0.4, 0.2])]
+SUMMED = np.exp(-np.random.default_rng(5).exponential(0.2, 2_000))
+
+
 @pytest.mark.parametrize(
     ("confidence", "right", "verdict", "sentence"),
     [
@@ -97,7 +106,18 @@ CHANCE = np.random.default_rng(3).random(2_000)
             [0.9] * 50,
             [1] * 45 + [0] * 5,
             ScoreVerdict.CONSTANT,
-            "Constant (0.9): ask several times",
+            "Constant (0.9, where 78.2 % to 96.7 % are right): ask several",
+        ),
+        # What a language model says of itself: few round numbers, the same for right and wrong.
+        (SAID, CHANCE < 0.7, ScoreVerdict.DOES_NOT_RANK, "Its numbers are off, and it cannot"),
+        # The log-probability of its answer ranks, and promises too much.
+        (SUMMED, CHANCE < SUMMED**3, ScoreVerdict.MISCALIBRATED, "its numbers are off (ECE 0."),
+        # Narrow, and yet right and wrong answers differ.
+        (
+            0.93 + CHANCE / 50,
+            CHANCE > 0.3,
+            ScoreVerdict.MISCALIBRATED,
+            "Ranks well (AUROC 1.000",
         ),
         ([0.8, 0.9], [0, 1], ScoreVerdict.TOO_FEW, "Too few to judge: 1 right and 1 wrong"),
         (CONFIDENCE, [1] * 2_000, ScoreVerdict.TOO_FEW, "2,000 right and 0 wrong answers"),
@@ -108,3 +128,48 @@ def test_the_verdict_says_what_is_missing(confidence, right, verdict, sentence):
     assert judged.verdict is verdict
     assert sentence in str(judged)
     assert judged.to_dict()["verdict"] == verdict
+    if verdict is not ScoreVerdict.TOO_FEW:
+        low, high = map(float, re.search(r"([\d.]+)(?: %)? to ([\d.]+)", str(judged)).groups())
+        assert low <= high
+
+
+ANSWERS = st.lists(
+    st.tuples(st.integers(0, 20).map(lambda level: level / 20), st.booleans()),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(ANSWERS)
+@settings(max_examples=150, deadline=None)
+def test_measures_are_those_of_the_definitions(answers):
+    confidence, right = map(np.array, zip(*answers, strict=True))
+    judged = judge_scores(confidence, right)
+    good, bad = confidence[right], confidence[~right]
+    if len(good) and len(bad):
+        above = (good[:, None] > bad) + (good[:, None] == bad) / 2
+        assert judged.auroc.value == pytest.approx(above.mean())
+        turned = judge_scores(confidence, ~right)
+        assert turned.auroc.value == pytest.approx(1 - judged.auroc.value)
+    else:
+        assert judged.auroc is None
+    stretched = judge_scores(confidence**2 / 2, right)
+    assert stretched.aurc.value == pytest.approx(judged.aurc.value)
+    assert stretched.auroc == pytest.approx(judged.auroc)
+    for measure in (judged.aurc, judged.ece):
+        assert 0 <= measure.low <= measure.high <= 1
+        assert -1e-12 <= measure.value <= 1 + 1e-12
+    assert judged.n_distinct == len(set(confidence.tolist()))
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.3, 1.0, 3.0]), st.sampled_from([40, 200]))
+@settings(max_examples=25, deadline=None)
+def test_a_verdict_follows_from_the_interval_and_the_fit(seed, power, n):
+    confidence, right = world(n, seed=seed)
+    judged = judge_scores(confidence**power, right)
+    assert judged.verdict is not ScoreVerdict.CONSTANT
+    if judged.verdict is not ScoreVerdict.TOO_FEW:
+        ranks = judged.auroc.low > 0.5
+        assert judged.auroc.low <= judged.auroc.value <= judged.auroc.high
+        assert ranks == (judged.verdict is not ScoreVerdict.DOES_NOT_RANK)
+        assert (judged.verdict is ScoreVerdict.ROUTES) == (ranks and judged.fits)
