@@ -76,7 +76,7 @@ class Derived(StrEnum):
 def rebuild(
     table: Annotated[Derived, typer.Argument(help="What follows from stored answers.")],
 ) -> None:
-    """Derive a table again from what people and other programs answered."""
+    """Derive a table again from the stored answers."""
     from setwise.service.stores.transaction import Transactions
     from setwise.service.stores.upkeep import checks
 
