@@ -42,9 +42,9 @@ from benchmarks.bench_trust import (
 from benchmarks.papers.rival_thresholds import certify_clean
 from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
 from setwise.service.domain.policy import RoutingPolicy, first_policy
-from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import plausible_threshold, reread_rate
 from setwise.service.domain.routing.rules import LabelRule, Rule
+from setwise.service.domain.truth import AuditReading
 from setwise.service.services.analysis.proofs import ProofQuestion, answer
 
 N, REREAD, MISSED, FALSE_ALARMS = 1000, 0.5, 0.02, 0.1
@@ -75,43 +75,15 @@ class Case(NamedTuple):
     held_back: bool = False
 
 
-def _annotation(kind: ReviewKind, labels: tuple[str, ...], *, settles: bool = True) -> Annotation:
-    return Annotation(
-        id="",
-        task_id="",
-        prediction_id="",
-        reviewer="",
-        labels=labels,
-        comment=None,
-        agreed=False,  # not read: the labels decide
-        chosen_rank=None,
-        suggestion_shown=False,
-        seconds=0.0,
-        created_at=NOW,
-        kind=kind,
-        settles=settles,
-    )
-
-
-_ANNOTATIONS: dict[tuple[ReviewKind, tuple[str, ...], bool], Annotation] = {
-    (kind, labels, settles): _annotation(kind, labels, settles=settles)
-    for kind in (ReviewKind.AUDIT, ReviewKind.ADJUDICATION)
-    for labels in (OURS, (*OURS, LABEL), TRUE, FALSE, THEIRS)
-    for settles in (True, False)
-}
-
-
-def _answers(
+def _read(
     truth: tuple[str, ...], answered: tuple[str, ...], rng: np.random.Generator, *, reread: bool
-) -> tuple[Annotation, ...]:
+) -> AuditReading:
     """Return the blind answer, and a lead's wherever one is due."""
     if truth == answered:
         labels = FALSE if rng.random() < FALSE_ALARMS else truth
     else:
         labels = answered if rng.random() < MISSED else truth
-    asked = labels != answered or reread
-    blind = _ANNOTATIONS[ReviewKind.AUDIT, labels, not asked]
-    return (blind, _ANNOTATIONS[ReviewKind.ADJUDICATION, truth, True]) if asked else (blind,)
+    return AuditReading(labels, truth if labels != answered or reread else None)
 
 
 def served(
@@ -132,9 +104,9 @@ def served(
         answered = ours if case.theirs == OURS else case.theirs
         rate = high if lowest is not None and case.confidence >= lowest else low
         draw = float(rng.random())
-        annotations: tuple[Annotation, ...] = ()
+        reading = None
         if not case.unread and not case.held_back:
-            annotations = _answers(truth, answered, rng, reread=draw < rate)
+            reading = _read(truth, answered, rng, reread=draw < rate)
         one = AuditedPrediction(
             id=f"{place:08d}",
             client_id="",
@@ -144,7 +116,7 @@ def served(
             policy_version="old" if case.old_rules else "new",
             created_at=NOW - timedelta(weeks=WEEKS - case.week),
             labels=ours,
-            annotations=annotations,
+            reading=reading,
             metadata={},
             reread_rate=rate,
             reread_draw=draw,

@@ -654,29 +654,11 @@ def _reviews() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_annotations")),
         sa.UniqueConstraint("task_id", name=op.f("uq_annotations_task_id")),
     )
+    op.create_index("ix_annotations_prediction_id", "annotations", ["prediction_id"])
     op.create_index(
-        "ix_annotations_contradicted",
-        "annotations",
-        ["prediction_id", "agreed"],
-        **where("NOT agreed"),
-    )
-    op.create_index(
-        "ix_annotations_reports",
-        "annotations",
-        ["created_at", "prediction_id", "kind", "agreed", "settles", "seconds"],
+        "ix_annotations_reports", "annotations", ["created_at", "prediction_id", "seconds"]
     )
     op.create_index("ix_annotations_reviewer_id", "annotations", ["reviewer", "id"])
-    op.create_index(
-        "ix_annotations_unusual",
-        "annotations",
-        ["kind", "prediction_id", "reviewer", "agreed"],
-        **where("kind <> 'review'"),
-    )
-    op.create_index(
-        "ix_annotations_verdicts",
-        "annotations",
-        ["prediction_id", "kind", "agreed", "settles", "created_at"],
-    )
     op.create_table(
         "comments",
         sa.Column("id", ID, nullable=False),
@@ -758,12 +740,6 @@ def _reviews() -> None:
             "prediction_id", "number", name=op.f("uq_outcomes_prediction_id_number")
         ),
     )
-    op.create_index(
-        "ix_outcomes_contradicted", "outcomes", ["prediction_id", "agreed"], **where("NOT agreed")
-    )
-    op.create_index(
-        "ix_outcomes_reports", "outcomes", ["created_at", "prediction_id", "number", "agreed"]
-    )
     op.create_table(
         "checks",
         sa.Column("prediction_id", ID, nullable=False),
@@ -772,7 +748,6 @@ def _reviews() -> None:
         sa.Column("calibrator_version", sa.Text(), nullable=False),
         sa.Column("confidence", sa.Double(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("audit_role", sa.Text(), nullable=False),
         sa.Column("inclusion_probability", sa.Double()),
         sa.Column("predicted_at", INSTANT, nullable=False),
         sa.Column("contradicted", sa.Boolean(), nullable=False),

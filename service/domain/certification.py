@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Self
 
-from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import Identity, without_copies
 from setwise.service.domain.routing.rules import (
     Metadata,
@@ -15,6 +14,7 @@ from setwise.service.domain.routing.rules import (
     first_broken,
     held_back_alike,
 )
+from setwise.service.domain.truth import AuditReading
 
 MOST_PROVING = 0.9
 """Audits with a draw from here on only set the thresholds to prove, like what is not audited."""
@@ -170,7 +170,7 @@ class Unscored(NamedTuple):
 
 
 class AuditedPrediction(NamedTuple):
-    """A document drawn to certify, with a scorer's answer and the annotations so far."""
+    """A document drawn to certify, with a scorer's answer and what was found so far."""
 
     id: str
     client_id: str
@@ -181,7 +181,8 @@ class AuditedPrediction(NamedTuple):
     policy_version: str
     created_at: datetime
     labels: tuple[str, ...]
-    annotations: tuple[Annotation, ...]
+    reading: AuditReading | None
+    """None until the auditor has answered."""
     metadata: Metadata | None = None
     """None if it has been erased."""
     reread_rate: float = 0.0
@@ -200,31 +201,19 @@ class AuditedPrediction(NamedTuple):
         return self.reread_draw < self.reread_rate
 
     @property
-    def audit(self) -> Annotation | None:
-        """The blind answer, or None until there is one."""
-        return next((each for each in self.annotations if each.kind is ReviewKind.AUDIT), None)
-
-    @property
     def agreed(self) -> bool:
         """Whether the blind answer is the scorer's set."""
-        return self.audit is not None and set(self.audit.labels) == set(self.labels)
+        return self.reading is not None and self.reading.agrees(self.labels)
 
     @property
     def wrong(self) -> bool | None:
         """Whether the scorer's set is wrong; None until the audit is complete.
 
-        A contradiction that no lead has decided yet counts as wrong: leaving it out would favour
-        the model. So would counting an agreement that a lead has yet to read again, or one with an
-        auditor who contradicts the set that was answered. What could not be audited is wrong.
+        What could not be audited is wrong.
         """
         if self.held_back:
             return True
-        for each in self.annotations:
-            if each.kind is ReviewKind.ADJUDICATION:
-                return set(each.labels) != set(self.labels)
-        if self.audit is None or (self.agreed and not self.audit.settles):
-            return None
-        return not self.agreed
+        return None if self.reading is None else self.reading.wrong(self.labels)
 
     def counts(self) -> tuple[bool, bool]:
         """Return whether an error was found, or missed by the auditor.
@@ -239,7 +228,7 @@ class AuditedPrediction(NamedTuple):
     @property
     def decided(self) -> bool:
         """Whether a lead has decided on it."""
-        return any(each.kind is ReviewKind.ADJUDICATION for each in self.annotations)
+        return self.reading is not None and self.reading.lead is not None
 
 
 class Gathered(NamedTuple):
@@ -324,7 +313,7 @@ def gather(
     # An agreement that no lead has read again in time may be a missed error.
     missed = sum(audit.agreed and audit.wrong is not False for audit in by_chance)
     found_out = sum(audit.decided and audit.wrong is True for audit in by_chance)
-    overlooked = sum(audit.wrong is None and audit.audit is not None for audit in by_chance)
+    overlooked = sum(audit.wrong is None and audit.reading is not None for audit in by_chance)
     return Gathered(
         audits=tuple(drawn),
         excluded=excluded,

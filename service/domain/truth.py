@@ -4,7 +4,7 @@ Annotations and outcomes are facts. `check` alone derives from them whether a la
 the table `checks` holds what it returns, and whoever asks reads that.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -13,7 +13,6 @@ from typing import NamedTuple
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reviews import Annotation, ReviewKind
-from setwise.service.domain.routing.audits import AuditRole
 
 
 class Judge(StrEnum):
@@ -36,7 +35,6 @@ class CheckedPrediction(NamedTuple):
     calibrator_version: str
     confidence: float
     reason: Reason
-    audit_role: AuditRole
     inclusion_probability: float | None
     created_at: datetime
 
@@ -60,6 +58,37 @@ class Facts(NamedTuple):
     def with_outcome(self, outcome: Outcome) -> "Facts":
         """Return the facts with one more outcome."""
         return self._replace(outcomes=[*self.outcomes, outcome])
+
+
+class AuditReading(NamedTuple):
+    """What was found in an audit. It says whether any scorer's set of the document is right."""
+
+    auditor: tuple[str, ...]
+    """The blind answer."""
+    lead: tuple[str, ...] | None = None
+    """What a lead decided, or read afterwards; None if no lead did."""
+    waits: bool = False
+    """Whether a lead is to read it and has not."""
+    reread_rate: float | None = None
+    reread_draw: float | None = None
+    """As in `Check`."""
+
+    def agrees(self, labels: Collection[str]) -> bool:
+        """Return whether the auditor gave these labels."""
+        return set(self.auditor) == set(labels)
+
+    def wrong(self, labels: Collection[str]) -> bool | None:
+        """Return whether a set is wrong; None until the audit is complete.
+
+        A contradiction that no lead has decided yet counts as wrong: leaving it out would favour
+        the model. So would counting an agreement that a lead has yet to read again, or one with an
+        auditor who contradicts the set that was answered.
+        """
+        if self.lead is not None:
+            return set(self.lead) != set(labels)
+        if self.agrees(labels):
+            return None if self.waits else False
+        return True
 
 
 @dataclass(frozen=True)

@@ -554,9 +554,9 @@ class Certifications(Requesting):
         policies = transaction.policies.of(each.policy_version for each in drawn)
         audits = []
         for each in drawn:
-            audit = each.audit
-            rate = None if audit is None else audit.reread_rate
-            draw = None if audit is None else audit.reread_draw
+            reading = each.reading
+            rate = None if reading is None else reading.reread_rate
+            draw = None if reading is None else reading.reread_draw
             if rate is None or draw is None:
                 rate = policies[each.policy_version].audits.gold_reread_rate
                 draw = self.lottery.reread(each.client_id, each.name)

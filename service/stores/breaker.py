@@ -5,7 +5,6 @@ from typing import TypeVar
 
 from sqlalchemy import (
     ColumnElement,
-    FromClause,
     RowMapping,
     ScalarSelect,
     Select,
@@ -33,10 +32,10 @@ from setwise.service.stores.columns.rows import Store, by_scorer, in_segment, of
 from setwise.service.stores.tables import (
     AUDITED,
     OPEN,
-    annotations,
     breaker_resets,
     breaker_trips,
     calibration_activations,
+    checks,
     model_activations,
     predictions,
     review_tasks,
@@ -50,7 +49,6 @@ _RESTS_ON_AUDITS = or_(
     routing_policies.c.certification_rate > 0,
 )
 _BY_POLICY = routing_policies.c.version == predictions.c.policy_version
-_AUDIT, _DECIDED = annotations.alias("audit"), annotations.alias("decided")
 _WITH_RESET = select(breaker_trips, breaker_resets).outerjoin(
     breaker_resets, breaker_resets.c.trip_id == breaker_trips.c.id
 )
@@ -67,27 +65,24 @@ class BreakerStore(Store):
         ``after``: Return only predictions with greater ids.
         ``segment``: Return only predictions of it.
         """
-        column, audit, decided = predictions.c, _AUDIT.c, _DECIDED.c
+        column, check = predictions.c, checks.c
         newest = (
             select(
                 column.id,
                 column.created_at,
                 routing_policies.c.target_accuracy,
-                func.coalesce(audit.reread_rate, routing_policies.c.gold_reread_rate).label(
-                    "reread_rate"
-                ),
                 column.client_id,
                 func.coalesce(column.document_id, cast(column.id, Text)).label("name"),
                 column.draw,
-                audit.agreed.label("agreed"),
-                audit.settles,
-                audit.created_at.label("audited_at"),
-                decided.agreed.label("right"),
-                decided.created_at.label("decided_at"),
+                check.audit_agreed,
+                check.reviewer_agreed,
+                check.decided_at,
+                check.waits,
+                check.reread,
+                check.reread_rate,
             )
             .join(routing_policies, _BY_POLICY)
-            .outerjoin(_AUDIT, _about(_AUDIT, ReviewKind.AUDIT))
-            .outerjoin(_DECIDED, _about(_DECIDED, ReviewKind.ADJUDICATION))
+            .outerjoin(checks, check.prediction_id == column.id)
             .where(_watched(scorer, after), in_segment(predictions.c.segment, segment))
             .order_by(column.id.desc())
             .limit(limit)
@@ -292,24 +287,19 @@ def _watched(scorer: Scorer, after: str | None) -> ColumnElement[bool]:
     )
 
 
-def _about(annotation: FromClause, kind: ReviewKind) -> ColumnElement[bool]:
-    return and_(annotation.c.prediction_id == predictions.c.id, annotation.c.kind == kind.value)
-
-
 def _to_watched(row: RowMapping) -> WatchedAudit:
-    decided = row["right"] is not None
-    final = bool(row["settles"]) and not decided
+    agreed, ended = row["audit_agreed"], row["audit_agreed"] is not None and not row["waits"]
     # An agreement that does not end the audit was drawn for a lead.
-    reread = bool(row["agreed"]) and not row["settles"]
+    drawn = bool(agreed) and bool(row["waits"] or row["reread"])
     return WatchedAudit(
         prediction_id=row["id"],
         predicted_at=row["created_at"],
         target_accuracy=row["target_accuracy"],
-        right=row["right"] if decided else row["agreed"] if final else None,
-        finished_at=row["decided_at"] if decided else row["audited_at"] if final else None,
+        right=row["reviewer_agreed"] if ended else None,
+        finished_at=row["decided_at"] if ended else None,
         document=Identity(row["client_id"], row["name"], row["draw"]),
-        agreed=None if row["agreed"] is None else bool(row["agreed"]),
-        reread_rate=(row["reread_rate"] or 1.0) if reread else None,
+        agreed=agreed,
+        reread_rate=(row["reread_rate"] or 1.0) if drawn else None,
     )
 
 

@@ -1,6 +1,5 @@
 """Attempts to certify a threshold, and the audits behind them."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -19,6 +18,7 @@ from setwise.service.domain.recalibration import calibrator_version
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.text import Page
+from setwise.service.domain.truth import AuditReading
 from setwise.service.stores.columns.rows import Store, by_scorer, in_segment, of_row, row_of
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.models import ModelStore
@@ -26,12 +26,11 @@ from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.recalibration import CalibrationStore, made_by, made_by_model
 from setwise.service.stores.tables import (
     AUDITED,
-    annotations,
     certifications,
+    checks,
     other_scores,
     predictions,
 )
-from setwise.service.stores.truth import to_annotation
 
 MOST_VALUES = 1_000
 """Most values of `OTHER` that a certificate covers."""
@@ -234,13 +233,7 @@ class CertificationStore(Store):
     def _audited(
         self, scorer: Scorer, chosen: ColumnElement[bool], *, held_back: bool
     ) -> list[AuditedPrediction]:
-        column = predictions.c
-        query = select(annotations).join(predictions, column.id == annotations.c.prediction_id)
-        answers = defaultdict(list)
-        for annotation in self._every(
-            query.where(chosen).order_by(annotations.c.id), to_annotation
-        ):
-            answers[annotation.prediction_id].append(annotation)
+        column, check = predictions.c, checks.c
         rows = self._connection.execute(
             select(
                 column.id,
@@ -256,11 +249,17 @@ class CertificationStore(Store):
                 column.segment,
                 column.candidates[0].label("first"),
                 other_scores.c.labels,
+                check.audit_labels,
+                check.lead_labels,
+                check.waits,
+                check.reread_rate,
+                check.reread_draw,
             )
             .outerjoin(
                 other_scores,
                 and_(other_scores.c.prediction_id == column.id, by_scorer(other_scores, scorer)),
             )
+            .outerjoin(checks, check.prediction_id == column.id)
             .where(chosen)
             .order_by(column.id)
         ).mappings()
@@ -274,7 +273,7 @@ class CertificationStore(Store):
                 policy_version=row["policy_version"],
                 created_at=row["created_at"],
                 labels=tuple(row["first"]["labels"] if row["labels"] is None else row["labels"]),
-                annotations=tuple(answers[row["id"]]),
+                reading=_reading(row),
                 metadata=opened(row["metadata"], row["id"], row["client_id"], otherwise=None)
                 if row["purged_at"] is None
                 else None,
@@ -342,6 +341,14 @@ def _audits_of(scorer: Scorer) -> ColumnElement[bool]:
 
 def _about(segment: str | None) -> ColumnElement[bool]:
     return certifications.c.segment.is_not_distinct_from(segment)
+
+
+def _reading(row: RowMapping) -> AuditReading | None:
+    if row["audit_labels"] is None:
+        return None
+    lead = None if row["lead_labels"] is None else tuple(row["lead_labels"])
+    names = "waits", "reread_rate", "reread_draw"
+    return AuditReading(tuple(row["audit_labels"]), lead, *(row[name] for name in names))
 
 
 def _to_certification(row: RowMapping) -> Certification:

@@ -81,8 +81,6 @@ PENDING: ColumnElement[bool] = literal_column("state = 'pending'")
 DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
 AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
 IN_SEGMENT: ColumnElement[bool] = literal_column("segment IS NOT NULL")
-UNUSUAL: ColumnElement[bool] = literal_column("kind <> 'review'")
-CONTRADICTED: ColumnElement[bool] = literal_column("NOT agreed")
 CONTRADICTING: ColumnElement[bool] = literal_column("contradicted")
 AUDIT_READ: ColumnElement[bool] = literal_column("audit_agreed IS NOT NULL")
 READ_TWICE: ColumnElement[bool] = literal_column("second_agreed IS NOT NULL")
@@ -589,20 +587,8 @@ annotations = Table(
     _check("rank_counts", "chosen_rank >= 0"),
     _check("seconds_pass", "seconds >= 0"),
     UniqueConstraint("task_id"),
-    Index(
-        "ix_annotations_reports",
-        "created_at",
-        "prediction_id",
-        "kind",
-        "agreed",
-        "settles",
-        "seconds",
-    ),
-    Index("ix_annotations_verdicts", "prediction_id", "kind", "agreed", "settles", "created_at"),
-    _partial(
-        "ix_annotations_unusual", "kind", "prediction_id", "reviewer", "agreed", where=UNUSUAL
-    ),
-    _partial("ix_annotations_contradicted", "prediction_id", "agreed", where=CONTRADICTED),
+    Index("ix_annotations_reports", "created_at", "prediction_id", "seconds"),
+    Index(None, "prediction_id"),
     Index(None, "reviewer", "id"),
 )
 keep_history(annotations, comment=ERASED_OR_SEALED.format("comment", ""), **RELABELLED)
@@ -675,8 +661,6 @@ outcomes = Table(
     Column("created_at", Instant, nullable=False),
     _check("number_counts", "number >= 1"),
     UniqueConstraint("prediction_id", "number"),
-    Index("ix_outcomes_reports", "created_at", "prediction_id", "number", "agreed"),
-    _partial("ix_outcomes_contradicted", "prediction_id", "agreed", where=CONTRADICTED),
 )
 keep_history(outcomes, **RELABELLED)
 
@@ -692,7 +676,6 @@ checks = Table(
     Column("calibrator_version", Text, nullable=False),
     Column("confidence", Double, nullable=False),
     Column("reason", Choice(Reason), nullable=False),
-    Column("audit_role", Choice(AuditRole), nullable=False),
     Column("inclusion_probability", Double),
     Column("predicted_at", Instant, nullable=False),
     Column("contradicted", Boolean, nullable=False),

@@ -14,8 +14,8 @@ from setwise.service.domain.certification import AuditedPrediction, Score, Score
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.predictions import Decision, ScoredSet
 from setwise.service.domain.recalibration import Activate, Calibration, Options
-from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import AuditRole, Selection
+from setwise.service.domain.truth import AuditReading
 from setwise.service.services import certification, recalibration
 from setwise.service.services.analysis import lessons
 from setwise.service.stores.transaction import Transactions
@@ -23,7 +23,7 @@ from tests import building
 from tests.database import ON_BOTH
 from tests.fakes import START, FakeCalibrators, FakePredictor, scored_set
 from tests.loop import Loop, remembered
-from tests.samples import ADMIN, add_predictions, annotation, calibration, model, prediction, task
+from tests.samples import ADMIN, add_predictions, calibration, model, prediction
 from tests.sqlite import Database
 
 OWN = "sha256:calibrator"
@@ -214,24 +214,20 @@ def test_two_attempts_at_once_do_not_spend_the_same_share_of_the_risk(
 # What a stored audit says of a scorer's set
 
 SETS = (("a",), ("b",), ("a", "b"))
-_SAID = replace(annotation(task()), kind=ReviewKind.AUDIT)
 
 
 def read(
     served: tuple[str, ...], auditor: tuple[str, ...], lead: tuple[str, ...] | None, *, again: bool
-) -> tuple[Annotation, ...]:
-    """Return the annotations of an audit; without a lead's labels the lead is still to read it."""
-    agreed = auditor == served
-    waits = again or not agreed
-    said = replace(_SAID, labels=auditor, agreed=agreed, settles=not waits)
+) -> AuditReading:
+    """Return an audit's reading; without a lead's labels the lead is still to read it."""
+    waits = again or auditor != served
     if lead is None or not waits:
-        return (said,)
-    decided = replace(_SAID, kind=ReviewKind.ADJUDICATION, labels=lead, agreed=lead == served)
-    return (said, decided)
+        return AuditReading(auditor, waits=waits)
+    return AuditReading(auditor, lead)
 
 
-def audit(labels: tuple[str, ...], said: tuple[Annotation, ...]) -> AuditedPrediction:
-    return AuditedPrediction("1", "c", "n", 0.9, 0.1, "p", START, labels, said)
+def audit(labels: tuple[str, ...], reading: AuditReading | None) -> AuditedPrediction:
+    return AuditedPrediction("1", "c", "n", 0.9, 0.1, "p", START, labels, reading)
 
 
 @pytest.mark.parametrize("labels", SETS)
@@ -240,25 +236,15 @@ def test_a_set_is_wrong_unless_everybody_who_has_to_read_it_says_that_set(
     labels: tuple[str, ...], served: tuple[str, ...]
 ) -> None:
     for auditor, lead, again in product(SETS, (*SETS, None), (False, True)):
-        said = read(served, auditor, lead, again=again)
-        found = audit(labels, said).wrong
-        waits = (again or auditor != served) and lead is None
-        if len(said) == 2:
+        reading = read(served, auditor, lead, again=again)
+        found = audit(labels, reading).wrong
+        if reading.lead is not None:
             assert found is (lead != labels)
         elif auditor != labels:
             assert found is True, "a contradiction that nobody has decided counts"
         else:
-            assert found is (None if waits else False)
-    assert audit(labels, ()).wrong is None
-
-
-def test_for_the_served_set_it_is_what_was_stored_as_agreement() -> None:
-    for served, auditor, again in product(SETS, SETS, (False, True)):
-        for lead in (*SETS, None):
-            said = read(served, auditor, lead, again=again)
-            last = said[-1]
-            waits = last.kind is ReviewKind.AUDIT and last.agreed and not last.settles
-            assert audit(served, said).wrong is (None if waits else not last.agreed)
+            assert found is (None if again or auditor != served else False)
+    assert audit(labels, None).wrong is None
 
 
 # The query, against brute force

@@ -122,10 +122,10 @@ def test_the_chance_of_a_second_reading_is_stored_with_the_answer(loop: Loop) ->
     with loop.begin() as transaction:
         found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
         for one in found:
-            assert one.audit is not None
-            assert one.audit.reread_rate == 0.4
-            assert one.audit.reread_draw == LOTTERY.reread(one.client_id, one.name)
-            assert one.audit.settles is (one.audit.reread_draw >= 0.4)
+            assert one.reading is not None
+            assert one.reading.reread_rate == 0.4
+            assert one.reading.reread_draw == LOTTERY.reread(one.client_id, one.name)
+            assert (not one.reading.waits) is (one.reading.reread_draw >= 0.4)
         transaction.texts.forget([one.id for one in made])
         transaction.commit()
     known = loop.certify(ADMIN.id).evidence
@@ -138,7 +138,7 @@ def test_leads_read_more_again_where_sets_may_be_sent(loop: Loop) -> None:
     loop.settle(ANN)
     with loop.begin(read_only=True) as transaction:
         found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
-    rates = {one.confidence: one.audit.reread_rate for one in found if one.audit is not None}
+    rates = {one.confidence: one.reading.reread_rate for one in found if one.reading is not None}
     assert rates[0.3] == pytest.approx(0.2 * 0.4)
     high = rates[0.9]
     assert high is not None

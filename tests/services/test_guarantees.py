@@ -1,7 +1,6 @@
 """What is promised of certificates and the breaker, in streams whose truth is known."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -12,28 +11,15 @@ from setwise.models.guarantees.drift import drift_statistic
 from setwise.models.guarantees.thresholds import certify_adjudicated
 from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
 from setwise.service.domain.certification import AuditedPrediction, gather
-from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import READING_TIME, Identity
+from setwise.service.domain.truth import AuditReading
 from tests.fakes import START
-from tests.samples import annotation, task
 
 TARGET, RISK = 0.9, 0.1
 NOW = START + timedelta(days=60)
 READ_BY = NOW - READING_TIME
 
-_SAID = replace(annotation(task()), kind=ReviewKind.AUDIT, settles=False)
-_DECIDED = replace(_SAID, kind=ReviewKind.ADJUDICATION, settles=True)
-
-
-def read(*, right: bool) -> tuple[Annotation, ...]:
-    """Return the answers of an auditor and of a lead, who find the truth."""
-    labels = ("a",) if right else ("b",)
-    return replace(_SAID, labels=labels, agreed=right), replace(
-        _DECIDED, labels=labels, agreed=right
-    )
-
-
-RIGHT, WRONG = read(right=True), read(right=False)
+RIGHT, WRONG = AuditReading(("a",), ("a",)), AuditReading(("b",), ("b",))
 
 
 def audits(
@@ -51,7 +37,7 @@ def audits(
             policy_version="p",
             created_at=NOW - timedelta(days=days * (n - place) / n),
             labels=("a",),
-            annotations=(RIGHT if good else WRONG) if done else (),
+            reading=(RIGHT if good else WRONG) if done else None,
             reread_rate=1.0,
             reread_draw=0.5,
         )

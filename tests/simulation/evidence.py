@@ -3,30 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
 from setwise.service.domain.policy import first_policy
-from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import READING_TIME, AuditPlan
 from setwise.service.domain.routing.rules import Rule
+from setwise.service.domain.truth import AuditReading
 from setwise.service.services.analysis.proofs import ProofQuestion, answer
 from tests.fakes import START
-from tests.samples import annotation, task
 
 NOW = START + timedelta(weeks=60)
 CONFIDENCE = 0.95
 GATE = replace(first_policy(START), target_accuracy=0.9, audits=AuditPlan(gold_reread_rate=1.0))
-
-_AUDIT = replace(annotation(task()), kind=ReviewKind.AUDIT, settles=True)
-
-
-@lru_cache(maxsize=1_000)
-def _said(kind: ReviewKind, label: str, *, settles: bool) -> Annotation:
-    return replace(_AUDIT, kind=kind, labels=(label,), settles=settles)
 
 
 @dataclass(frozen=True)
@@ -65,9 +56,8 @@ class Audits:
                 right or overlooked,
                 again < self.reread_rate or not (right or overlooked),
             )
-            said = [_said(ReviewKind.AUDIT, label if agrees else "?", settles=not waits)]
-            if waits and self.led:
-                said += [_said(ReviewKind.ADJUDICATION, label if right else "?", settles=True)]
+            lead = (label if right else "?",) if waits and self.led else None
+            reading = AuditReading((label if agrees else "?",), lead, waits and lead is None)
             yield AuditedPrediction(
                 id=f"{place:06}",
                 client_id="billing",
@@ -77,7 +67,7 @@ class Audits:
                 policy_version=self.policy_version,
                 created_at=NOW - timedelta(weeks=weeks),
                 labels=(label,),
-                annotations=tuple(said),
+                reading=reading,
                 reread_rate=self.reread_rate,
                 reread_draw=again,
             )
