@@ -20,11 +20,9 @@ UNDECIDED = (
 
 
 class Cell(NamedTuple):
-    """Predictions of one day or confidence step, alike in all else."""
+    """Predictions of one day, alike in all else."""
 
-    day: date | None
-    step: int | None
-    """The last of `STEPS` that begins at or below the confidence. It or ``day`` is None."""
+    day: date
     decision: Decision
     reason: Reason
     inclusion_probability: float | None
@@ -45,14 +43,17 @@ class Cell(NamedTuple):
 
 
 STEPS = 40
-"""Steps of confidence in a `Cell`."""
+"""Steps of confidence in a `StepCount`."""
 
 
-class PredictionCounts(NamedTuple):
-    """The same predictions, counted by days and by steps of confidence."""
+class StepCount(NamedTuple):
+    """Predictions of one step of confidence, alike in all else."""
 
-    by_day: list[Cell]
-    by_step: list[Cell]
+    step: int
+    """The last of `STEPS` that begins at or below the confidence."""
+    decision: Decision
+    reason: Reason
+    documents: int
 
 
 class CheckedSet(NamedTuple):

@@ -146,7 +146,7 @@ class Reports:
         with self.begin(read_only=True, snapshot=True) as transaction:
             whole = transaction.policies.current()
             reports = transaction.reports.within(gate_of(whole, segment).segment)
-            cells = reports.tally(since, before=period.before()).by_day
+            cells = reports.tally(since, before=period.before())
             return self._glance(transaction, whole, segment, period, cells)
 
     def cockpit(
@@ -164,8 +164,9 @@ class Reports:
             whole = transaction.policies.current()
             policy = gate_of(whole, segment)
             reports = transaction.reports.within(policy.segment)
-            tally = reports.tally(since, before=before)
-            seen = self._glance(transaction, whole, segment, period, tally.by_day)
+            cells = reports.tally(since, before=before)
+            seen = self._glance(transaction, whole, segment, period, cells)
+            steps = reports.steps(since, before=before)
             checked = reports.checked(since, MOST_CHECKED, before=before)
             newest = transaction.calibrations.page(after=None, limit=1).items
             clients = {key.id: key.name for key in transaction.keys.all()}
@@ -173,7 +174,7 @@ class Reports:
             **vars(seen),
             reliability=draw_curve(checked, seen.known),
             checked=sum(seen.known.of(each) > 0 for each in checked),
-            histogram=histogram(tally.by_step),
+            histogram=histogram(steps),
             calibrator=verdict(newest[0].report) if newest else None,
             mistakes=mistakes(checked, seen.known, policy.risk, clients),
         )

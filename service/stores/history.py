@@ -13,15 +13,7 @@ from setwise.service.stores.audit_trail import read_events
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.predictions import to_prediction
-from setwise.service.stores.reports.verdicts import (
-    flag,
-    outcome_agreed_of,
-    reread_flag,
-    reread_of,
-    reread_rate_of,
-    reviewer_agreed_of,
-)
-from setwise.service.stores.tables import annotations, outcomes, predictions
+from setwise.service.stores.tables import annotations, checks, outcomes, predictions
 from setwise.service.stores.truth import to_annotation, to_outcome
 
 Query = Select[Any]  # Any: rows of any columns
@@ -62,10 +54,10 @@ class HistoryStore(Store):
             column.inclusion_probability,
             column.segment,
             column.uncalibrated,
-            reviewer_agreed_of(column.id).label("reviewer_agreed"),
-            outcome_agreed_of(column.id).label("outcome_agreed"),
-            reread_of(column.id).label("reread"),
-            reread_rate_of(column.id).label("reread_rate"),
+            checks.c.reviewer_agreed,
+            checks.c.outcome_agreed,
+            checks.c.reread,
+            checks.c.reread_rate,
         ]
         if with_labels:
             columns += [
@@ -75,7 +67,11 @@ class HistoryStore(Store):
                 column.client_id,
             ]
         rows = self._connection.execute(
-            select(*columns).order_by(column.id.desc()).limit(limit)
+            select(*columns)
+            .select_from(predictions)
+            .outerjoin(checks, checks.c.prediction_id == column.id)
+            .order_by(column.id.desc())
+            .limit(limit)
         ).mappings()
         return [
             Evidence(
@@ -84,9 +80,9 @@ class HistoryStore(Store):
                 reason=Reason(row["reason"]),
                 created_at=row["created_at"],
                 inclusion_probability=row["inclusion_probability"],
-                reviewer_agreed=flag(row["reviewer_agreed"]),
-                outcome_agreed=flag(row["outcome_agreed"]),
-                reread=reread_flag(row["reread"]),
+                reviewer_agreed=row["reviewer_agreed"],
+                outcome_agreed=row["outcome_agreed"],
+                reread=row["reread"],
                 reread_rate=row["reread_rate"],
                 segment=row["segment"],
                 uncalibrated=row["uncalibrated"] or False,

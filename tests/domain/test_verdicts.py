@@ -22,7 +22,6 @@ def cell(
 ) -> Cell:
     return Cell(
         DAY,
-        None,
         Decision.REVIEW,
         reason,
         chance,

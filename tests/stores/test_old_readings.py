@@ -1,11 +1,19 @@
 """What reads `checks` finds what was read from annotations and outcomes before."""
 
+from collections import Counter
+from datetime import timedelta
+
 import pytest
 
+from setwise.service.domain.reports import CONFIDENT, Span
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.transaction import Transaction, Transactions
+from tests.fakes import START
 from tests.histories import SCORERS, Histories
-from tests.old_readings import audits
+from tests.old_readings import audits, reports
 from tests.stores.test_truth import SIZES
+
+EARLY = START - timedelta(days=9)
 
 
 @pytest.fixture
@@ -19,6 +27,7 @@ def lived(begin: Transactions, seed: int) -> Transactions:
 def test_old_and_new_readings_are_equal(lived: Transactions) -> None:
     with lived(read_only=True) as transaction:
         _audits(transaction)
+        _reports(transaction)
 
 
 def _audits(transaction: Transaction) -> None:
@@ -42,3 +51,43 @@ def _audits(transaction: Transaction) -> None:
             found = (audit.right, audit.finished_at, audit.agreed, audit.reread_rate)
             assert found == watched[audit.prediction_id]
     assert seen
+
+
+def _reports(transaction: Transaction) -> None:
+    old = reports.verdicts(transaction._connection)
+    predictions = transaction.history.predictions(Span(), after=None, limit=1_000)
+    evidence = transaction.history.evidence(1_000, with_labels=False)
+    for made, found in zip(predictions[::-1], evidence, strict=True):
+        was = old[made.id]
+        assert (found.reviewer_agreed, found.outcome_agreed, found.reread) == was[:3]
+        if found.reread is not None:
+            assert found.reread_rate == was.reread_rate
+    checked = transaction.reports.checked(EARLY, 1_000)
+    assert {each.prediction_id: each.truth for each in checked} == {
+        name: was.truth for name, was in old.items() if was.truth is not None
+    }
+    for each in checked:
+        assert (each.reviewer_agreed, each.outcome_agreed, each.reread) == old[each.prediction_id][
+            :3
+        ]
+    segment = Segment("site", "north")
+    for store, meant in (
+        (transaction.reports, predictions),
+        (
+            transaction.reports.within(segment),
+            [made for made in predictions if made.segment == segment.key],
+        ),
+    ):
+        counted = Counter[tuple[object, ...]]()
+        for cell in store.tally(EARLY):
+            kind = cell.day, cell.decision, cell.reason, cell.inclusion_probability
+            counted[*kind, *cell[4:6], *cell[8:]] += cell.documents
+        expected = Counter[tuple[object, ...]]()
+        for made in meant:
+            probability = made.selection.inclusion_probability
+            kind = made.created_at.date(), made.decision, made.reason, probability
+            expected[*kind, *old[made.id][:4]] += 1
+        assert counted == expected
+        assert store.undecided(EARLY) == sum(
+            old[made.id].undecided and made.reason in CONFIDENT for made in meant
+        )

@@ -13,8 +13,8 @@ from setwise.service.domain.reports import STEPS, BacklogLine, Cell, ReviewDay, 
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.domain.routing.segments import Segment
+from setwise.service.domain.truth import deciding
 from setwise.service.stores.transaction import Transactions
-from tests.deciding import deciding
 from tests.fakes import START, FakeIds
 from tests.samples import add_predictions, annotation, job, outcome, prediction, sent_message, task
 
@@ -51,20 +51,15 @@ def say(
 
 
 def read(begin: Transactions, since: datetime = LONG_AGO) -> list[Cell]:
-    """Return the cells by day, having seen that those by steps count the same."""
+    """Return the cells, having seen that steps count the same documents."""
     with begin(read_only=True) as transaction:
-        tally = transaction.reports.tally(since)
-    counts = [
-        Counter({(one.reason, one.reviewer_agreed, one.outcome_agreed): 0 for one in cells})
-        for cells in tally
-    ]
-    for found, cells in zip(counts, tally, strict=True):
-        for one in cells:
-            found[one.reason, one.reviewer_agreed, one.outcome_agreed] += one.documents
+        cells, steps = transaction.reports.tally(since), transaction.reports.steps(since)
+    counts: list[Counter[Reason]] = [Counter(), Counter()]
+    for found, counted in zip(counts, (cells, steps), strict=True):
+        for one in counted:
+            found[one.reason] += one.documents
     assert counts[0] == counts[1]
-    assert all(one.step is None for one in tally.by_day)
-    assert all(one.day is None for one in tally.by_step)
-    return tally.by_day
+    return cells
 
 
 def test_open_reviews_past_their_due_time_are_overdue(begin: Transactions) -> None:
@@ -90,7 +85,8 @@ def test_open_reviews_past_their_due_time_are_overdue(begin: Transactions) -> No
 def test_an_empty_database_has_nothing_to_report(begin: Transactions) -> None:
     with begin(read_only=True) as transaction:
         reports = transaction.reports
-        assert reports.tally(LONG_AGO) == ([], [])
+        assert reports.tally(LONG_AGO) == []
+        assert reports.steps(LONG_AGO) == []
         assert reports.review_days(LONG_AGO) == []
         assert reports.checked(LONG_AGO, 10) == []
         backlog = transaction.backlog.read()
@@ -111,21 +107,20 @@ def test_what_is_alike_is_counted_together(begin: Transactions) -> None:
         prediction(confidence=0.4, created_at=START - timedelta(days=50)),
     )
     by_day = Counter[tuple[date | None, float | None]]()
-    for cell in read(begin):
+    cells = read(begin)
+    for cell in cells:
         by_day[cell.day, cell.inclusion_probability] += cell.documents
     tomorrow = DAY + timedelta(days=1)
     assert by_day == {(DAY, 0.06): 3, (DAY, None): 3, (tomorrow, None): 1}
     with begin(read_only=True) as transaction:
-        steps = transaction.reports.tally(LONG_AGO).by_step
-    found = {(cell.step, cell.inclusion_probability): cell for cell in steps}
-    assert {key: cell.documents for key, cell in found.items()} == {
-        (36, 0.06): 3,
-        (36, None): 1,
-        (40, None): 1,
-        (19, None): 1,
-        (16, None): 1,
+        steps = transaction.reports.steps(LONG_AGO)
+    assert {(each.step, each.decision): each.documents for each in steps} == {
+        (36, Decision.AUTO): 4,
+        (40, Decision.AUTO): 1,
+        (19, Decision.REVIEW): 1,
+        (16, Decision.REVIEW): 1,
     }
-    cell = found[36, 0.06]
+    (cell,) = (each for each in cells if each.inclusion_probability == 0.06)
     assert (cell.decision, cell.reason) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
     assert cell.confidence == pytest.approx(3 * 0.9012)
     assert (cell.reviewer_agreed, cell.outcome_agreed) == (None, None)
@@ -138,10 +133,10 @@ def test_each_step_begins_at_its_own_number(begin: Transactions) -> None:
     confidences = [*grid, *near]
     stored(begin, *(prediction(confidence=one) for one in confidences))
     with begin(read_only=True) as transaction:
-        cells = transaction.reports.tally(LONG_AGO).by_step
-    found = Counter[int | None]()
-    for cell in cells:
-        found[cell.step] += cell.documents
+        steps = transaction.reports.steps(LONG_AGO)
+    found = Counter[int]()
+    for count in steps:
+        found[count.step] += count.documents
     assert found == Counter(bisect_right(grid, one) - 1 for one in confidences)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import STEPS, Cell, Share, Standing
+from setwise.service.domain.reports import STEPS, Share, Standing, StepCount
 from setwise.service.services.analysis.mistakes import Mistakes
 from setwise.service.services.analysis.over_time import Granularity, PeriodCounts, Queue
 from setwise.service.services.analysis.proofs import ProofProgress
@@ -124,12 +124,12 @@ class Cockpit(Glance):
     """The paired test of the newest calibrator in words, see `verdict`; None before the first."""
 
 
-def histogram(cells: Sequence[Cell]) -> list[Bin]:
+def histogram(counts: Sequence[StepCount]) -> list[Bin]:
     """Return how many documents of each kind have which confidence."""
-    counts = [[0, 0, 0] for _ in range(STEPS)]
-    for cell in cells:
-        audited = cell.reason is Reason.AUDIT and cell.decision is not Decision.AUTO
-        kind = 0 if cell.decision is Decision.AUTO else 1 if audited else 2
-        place = min(cell.step or 0, STEPS - 1)  # confidence 1 is in the last bin
-        counts[place][kind] += cell.documents
-    return [Bin(place / STEPS, (place + 1) / STEPS, *kinds) for place, kinds in enumerate(counts)]
+    bins = [[0, 0, 0] for _ in range(STEPS)]
+    for count in counts:
+        audited = count.reason is Reason.AUDIT and count.decision is not Decision.AUTO
+        kind = 0 if count.decision is Decision.AUTO else 1 if audited else 2
+        place = min(count.step, STEPS - 1)  # confidence 1 is in the last bin
+        bins[place][kind] += count.documents
+    return [Bin(place / STEPS, (place + 1) / STEPS, *kinds) for place, kinds in enumerate(bins)]

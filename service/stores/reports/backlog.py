@@ -8,7 +8,7 @@ from sqlalchemy import Column, ColumnElement, func, select
 from setwise.service.domain.reports import Backlog, BacklogLine
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.columns.rows import Store
-from setwise.service.stores.reports.verdicts import about_segment
+from setwise.service.stores.reports import about_segment
 from setwise.service.stores.tables import (
     DEAD,
     DUE,
