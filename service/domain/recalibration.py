@@ -12,11 +12,10 @@ from setwise.service.domain.annotators import Rates
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Prediction
-from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import AuditRole
+from setwise.service.domain.truth import Check, PersonAnswer
 
 LEAST_ROWS = 200
 """Reviewed predictions needed for a fit; fewer cannot support a report."""
@@ -43,7 +42,7 @@ class Activate(StrEnum):
     IF_BETTER = "if-better"
 
 
-RatesOf = Callable[[Annotation, float], Rates | str]
+RatesOf = Callable[[PersonAnswer, float], Rates | str]
 """Returns an answer's error rates at a confidence, or why unknown."""
 
 EXACT = Rates(0.0, 0.0)
@@ -178,16 +177,10 @@ class Serving(NamedTuple):
 
 
 class ReviewedPrediction(NamedTuple):
-    """A prediction with its reviews and its last outcome."""
+    """A prediction with what is known about it."""
 
     prediction: Prediction
-    annotations: tuple[Annotation, ...]
-    outcome: Outcome | None
-
-    def answered_at(self) -> datetime:
-        """Return the time of the first answer."""
-        instants = [annotation.created_at for annotation in self.annotations]
-        return min([*instants, self.outcome.created_at] if self.outcome else instants)
+    check: Check
 
 
 class BestAnswer(NamedTuple):
@@ -196,8 +189,8 @@ class BestAnswer(NamedTuple):
     agreed: bool
     source: str
     """``outcome``, ``audit`` or ``review``."""
-    annotation: Annotation | None
-    """The review it comes from; None if the answer counts as the truth."""
+    person: PersonAnswer | None
+    """Whose answer it rests on; None if it counts as the truth."""
     checked: bool = False
     """A lead decides whenever this annotator contradicts the model, so a right prediction cannot be
     called wrong.
@@ -210,9 +203,9 @@ class BestAnswer(NamedTuple):
 
     def rates(self, of: RatesOf, confidence: float) -> Rates | str:
         """Return the error rates of the answer, or why they are unknown."""
-        if self.annotation is None:
+        if self.person is None:
             return EXACT
-        rates = of(self.annotation, confidence)
+        rates = of(self.person, confidence)
         return rates if isinstance(rates, str) or not self.checked else Rates(0.0, rates.beta)
 
 
@@ -239,7 +232,7 @@ EXCLUSIONS = (
 )
 
 
-def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> BestAnswer | str:
+def answer_of(check: Check, noise: Noise) -> BestAnswer | str:
     """Return the best answer to a prediction, or why there is none.
 
     An outcome takes precedence. For audits the lead's answer comes next, then the auditor's if it
@@ -247,28 +240,28 @@ def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> BestAnswer | str:
     only if a person doubts them. With noise correction their first reviewer's own answer counts:
     the others are selected by content, which would bias the rates.
     """
-    if reviewed.outcome is not None:
-        return BestAnswer(reviewed.outcome.agreed, "outcome", None)
-    by_kind = {annotation.kind: annotation for annotation in reviewed.annotations}
-    if ReviewKind.AUDIT in by_kind:
-        return _audited(by_kind[ReviewKind.AUDIT], by_kind.get(ReviewKind.ADJUDICATION))
-    review = by_kind.get(ReviewKind.REVIEW) or by_kind.get(ReviewKind.OVERLAP)
-    if review is None:
+    if check.outcome_agreed is not None:
+        return BestAnswer(check.outcome_agreed, "outcome", None)
+    person = check.first
+    if person is None:
         return NOT_ANSWERED
-    decided = by_kind.get(ReviewKind.REOPENED) or by_kind.get(ReviewKind.ADJUDICATION)
+    if check.audit_agreed is not None:
+        return _audited(person, check.lead_agreed)
+    decided = check.lead_agreed if check.reopened_agreed is None else check.reopened_agreed
     if decided is not None and noise is Noise.NONE:
-        return BestAnswer(decided.agreed, "review", None)
-    return BestAnswer(review.agreed, "review", review)
+        return BestAnswer(decided, "review", None)
+    return BestAnswer(person.agreed, "review", person)
 
 
-def _audited(audit: Annotation, decided: Annotation | None) -> BestAnswer | str:
-    if decided is not None:
+def _audited(auditor: PersonAnswer, lead_agreed: bool | None) -> BestAnswer | str:
+    if lead_agreed is not None:
         # A second reading that does not depend on the auditor's answer is the truth. A decision
         # made because the auditor contradicted the model misses the auditor's wrong agreements.
-        return BestAnswer(decided.agreed, "audit", None if audit.agreed else audit, checked=True)
-    if not audit.agreed:
+        person = None if auditor.agreed else auditor
+        return BestAnswer(lead_agreed, "audit", person, checked=True)
+    if not auditor.agreed:
         return WAITS_FOR_A_LEAD
-    return BestAnswer(True, "audit", audit, checked=True)
+    return BestAnswer(True, "audit", auditor, checked=True)
 
 
 class LearningRow(NamedTuple):
@@ -321,7 +314,7 @@ def gather(
     for item in reviewed:
         prediction = item.prediction
         document = _names(prediction)
-        answer = answer_of(item, noise)
+        answer = answer_of(item.check, noise)
         if document & proving:
             excluded[TO_CERTIFY] += 1
         elif alarm_id is not None and prediction.id < alarm_id:
@@ -341,7 +334,7 @@ def gather(
                 continue
             seen |= document
             chance = _chance(prediction, policies[prediction.policy_version])
-            answered_at = item.answered_at()
+            answered_at = item.check.answered_at
             old = learnt_until is not None and answered_at <= learnt_until
             rows.append(LearningRow(prediction, answer, errors, chance, answered_at, old))
     return Lessons(tuple(rows), dict(excluded))
@@ -419,8 +412,8 @@ def undecided(lessons: Lessons) -> str | None:
     waiting = lessons.excluded.get(WAITS_FOR_A_LEAD, 0)
     decided = sum(
         row.answer.source == "audit"
-        and row.answer.annotation is not None
-        and not row.answer.annotation.agreed
+        and row.answer.person is not None
+        and not row.answer.person.agreed
         for row in lessons.rows
     )
     if waiting <= MOST_UNDECIDED * (waiting + decided):

@@ -50,6 +50,12 @@ class Facts(NamedTuple):
     outcomes: Sequence[Outcome] = ()
     """By number."""
 
+    @property
+    def check(self) -> "Check | None":
+        """What is known about the prediction; None if nobody has answered."""
+        rate = self.gold_reread_rate
+        return check(self.prediction.id, self.annotations, self.outcomes, gold_reread_rate=rate)
+
     def with_annotation(self, annotation: Annotation) -> "Facts":
         """Return the facts with one more annotation."""
         annotations = sorted([*self.annotations, annotation], key=lambda each: each.id)
@@ -58,6 +64,16 @@ class Facts(NamedTuple):
     def with_outcome(self, outcome: Outcome) -> "Facts":
         """Return the facts with one more outcome."""
         return self._replace(outcomes=[*self.outcomes, outcome])
+
+
+class PersonAnswer(NamedTuple):
+    """What matters of a person's answer to whether the predicted set is right."""
+
+    group: str
+    """Id of the person's group at that time."""
+    agreed: bool
+    shown: bool
+    """Whether it was given with a suggestion in view."""
 
 
 class AuditReading(NamedTuple):
@@ -148,32 +164,52 @@ class Check:
     """
 
     @property
+    def first(self) -> PersonAnswer | None:
+        """The answer of the auditor or reviewer, if there is one."""
+        if self.first_group is None or self.first_agreed is None or self.first_shown is None:
+            return None
+        return PersonAnswer(self.first_group, self.first_agreed, self.first_shown)
+
+    @property
     def right(self) -> bool | None:
         """Whether the predicted set is right."""
         return self.reviewer_agreed if self.outcome_agreed is None else self.outcome_agreed
 
 
-def check(facts: Facts) -> Check | None:
-    """Return what is known about a prediction; None if nobody has answered."""
-    annotations, outcomes = facts.annotations, facts.outcomes
+def check(
+    prediction_id: str,
+    annotations: Sequence[Annotation],
+    outcomes: Sequence[Outcome] = (),
+    *,
+    gold_reread_rate: float = 0.0,
+) -> Check | None:
+    """Return what is known about a prediction; None if nobody has answered.
+
+    ``annotations``: Oldest first.
+    ``outcomes``: By number.
+    ``gold_reread_rate``: That of the policy, for audits without a rate of their own.
+    """
     if not annotations and not outcomes:
         return None
     instants = [annotation.created_at for annotation in annotations]
     answered = Check(
-        prediction_id=facts.prediction.id,
+        prediction_id=prediction_id,
         contradicted=contradicted(annotations, outcomes),
         answered_at=min([*instants, *(outcome.created_at for outcome in outcomes[-1:])]),
     )
-    return _with_outcome(_with_people(answered, facts), outcomes)
+    answered = _with_people(answered, annotations, gold_reread_rate)
+    return _with_outcome(answered, outcomes)
 
 
-def _with_people(answered: Check, facts: Facts) -> Check:
+def _with_people(
+    answered: Check, annotations: Sequence[Annotation], gold_reread_rate: float
+) -> Check:
     """Return a check with what people answered."""
-    of_kind = {annotation.kind: annotation for annotation in facts.annotations}
+    of_kind = {annotation.kind: annotation for annotation in annotations}
     audit, lead = of_kind.get(ReviewKind.AUDIT), of_kind.get(ReviewKind.ADJUDICATION)
     review, second = of_kind.get(ReviewKind.REVIEW), of_kind.get(ReviewKind.OVERLAP)
     first, reopened = audit or review or second, of_kind.get(ReviewKind.REOPENED)
-    decision = deciding(facts.annotations)
+    decision = deciding(annotations)
     if decision is not None:
         answered = replace(
             answered,
@@ -190,7 +226,7 @@ def _with_people(answered: Check, facts: Facts) -> Check:
             audit_agreed=audit.agreed,
             audit_labels=audit.labels,
             reread=lead is not None if audit.agreed else None,
-            reread_rate=facts.gold_reread_rate if own is None else own,
+            reread_rate=gold_reread_rate if own is None else own,
             reread_draw=audit.reread_draw,
         )
     if lead is not None:

@@ -37,8 +37,8 @@ from setwise.service.domain.recalibration import (
     shortage,
     verdict,
 )
-from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import Page, check_page
+from setwise.service.domain.truth import PersonAnswer
 from setwise.service.services.analysis.rates import group_rates, refuse_contradicted
 from setwise.service.services.certification import Certifications
 from setwise.service.services.jobs import Requesting
@@ -378,5 +378,5 @@ def _why_not(
     return None
 
 
-def _same_rates(rates: Rates, annotation: Annotation, confidence: float) -> Rates:  # noqa: ARG001 -- a `RatesOf`
+def _same_rates(rates: Rates, answer: PersonAnswer, confidence: float) -> Rates:  # noqa: ARG001 -- a `RatesOf`
     return rates

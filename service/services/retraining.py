@@ -12,14 +12,10 @@ from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.files import annotation_row, content_row
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.recalibration import (
-    Noise,
-    RatesOf,
-    ReviewedPrediction,
-    answer_of,
-)
+from setwise.service.domain.recalibration import NOT_ANSWERED, Noise, RatesOf, answer_of
 from setwise.service.domain.reports import Span
 from setwise.service.domain.retraining import OnAudits, Retrain, compare_on_audits
+from setwise.service.domain.truth import check
 from setwise.service.services.analysis.rates import group_rates
 from setwise.service.services.certification import Certifications
 from setwise.service.services.jobs import Requesting
@@ -182,7 +178,8 @@ def _reviewed(
         for annotation, of in page:
             errors: Rates | str | None = None
             if rates is not None:
-                answer = answer_of(ReviewedPrediction(of, (annotation,), None), Noise.KNOWN)
+                alone = check(of.id, [annotation])
+                answer = NOT_ANSWERED if alone is None else answer_of(alone, Noise.KNOWN)
                 sure = of.scored.confidence
                 errors = answer if isinstance(answer, str) else answer.rates(rates, sure)
             yield {**annotation_row(annotation, of), **content_row(of)}, errors

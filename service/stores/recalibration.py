@@ -1,6 +1,5 @@
 """Calibrators learnt from reviews, their activations, and predictions by model."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,28 +12,24 @@ from sqlalchemy import (
     and_,
     func,
     insert,
-    or_,
     select,
 )
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Calibration, Noise, ReviewedPrediction, Serving
-from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import Page, id_earlier
 from setwise.service.stores.columns.rows import Store, by_scorer, of_row, row_of
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import (
-    annotations,
     calibration_activations,
     calibrations,
+    checks,
     model_activations,
     models,
-    outcomes,
     predictions,
 )
-from setwise.service.stores.truth import to_annotation, to_outcome
+from setwise.service.stores.truth import to_check
 
 CLOCKS_DIFFER_BY = timedelta(minutes=10)
 """Bound on clock skew: different machines make the ids of activations and predictions."""
@@ -112,54 +107,20 @@ class CalibrationStore(Store):
         )
 
     def reviewed(self, model_version: str, *, limit: int) -> list[ReviewedPrediction]:
-        """Return a model's predictions with reviews or outcomes, newest first."""
-        column = predictions.c
-        answered = or_(
-            column.id.in_(select(annotations.c.prediction_id)),
-            column.id.in_(select(outcomes.c.prediction_id)),
+        """Return a model's predictions that were answered, newest first."""
+        query = (
+            select(predictions, checks)
+            .join(checks, checks.c.prediction_id == predictions.c.id)
+            .where(checks.c.model_version == model_version)
+            .order_by(checks.c.prediction_id.desc())
+            .limit(limit)
         )
-        condition = and_(made_by_model(self._connection, model_version), answered)
-        reviewed = self._predictions(condition, limit)
-        if not reviewed:
-            return []
-        oldest = reviewed[-1].id
-        answers = self._annotations(model_version, oldest)
-        turned_out = self._outcomes(model_version, oldest)
-        return [
-            ReviewedPrediction(
-                prediction, tuple(answers[prediction.id]), turned_out.get(prediction.id)
-            )
-            for prediction in reviewed
-        ]
+        return self._every(query, lambda row: ReviewedPrediction(to_prediction(row), to_check(row)))
 
     def recent(self, model_version: str, *, limit: int) -> list[Prediction]:
         """Return the newest predictions of a model, newest first."""
-        return self._predictions(made_by_model(self._connection, model_version), limit)
-
-    def _predictions(self, condition: ColumnElement[bool], limit: int) -> list[Prediction]:
-        query = select(predictions).where(condition).order_by(predictions.c.id.desc()).limit(limit)
-        return self._every(query, to_prediction)
-
-    def _annotations(self, model_version: str, oldest: str) -> dict[str, list[Annotation]]:
-        query = (
-            select(annotations)
-            .join(predictions, predictions.c.id == annotations.c.prediction_id)
-            .where(predictions.c.model_version == model_version, predictions.c.id >= oldest)
-            .order_by(annotations.c.id)
-        )
-        answers = defaultdict(list)
-        for annotation in self._every(query, to_annotation):
-            answers[annotation.prediction_id].append(annotation)
-        return answers
-
-    def _outcomes(self, model_version: str, oldest: str) -> dict[str, Outcome]:
-        query = (
-            select(outcomes)
-            .join(predictions, predictions.c.id == outcomes.c.prediction_id)
-            .where(predictions.c.model_version == model_version, predictions.c.id >= oldest)
-            .order_by(outcomes.c.number)  # the last one counts
-        )
-        return {outcome.prediction_id: outcome for outcome in self._every(query, to_outcome)}
+        query = select(predictions).where(made_by_model(self._connection, model_version))
+        return self._every(query.order_by(predictions.c.id.desc()).limit(limit), to_prediction)
 
 
 def _query() -> Select[tuple[object, ...]]:

@@ -21,7 +21,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.text import UNREADABLE
-from setwise.service.domain.truth import CheckedPrediction, Facts, check
+from setwise.service.domain.truth import Check, CheckedPrediction, Facts
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.tables import (
@@ -135,6 +135,15 @@ def _sets(row: RowMapping, table: Table) -> dict[str, tuple[str, ...] | None]:
     return {"labels": tuple(labels), "written": None if written is None else tuple(written)}
 
 
+def to_check(row: RowMapping) -> Check:
+    """Return the check in a row with the columns of its table."""
+    labels = {
+        name: None if row[checks.c[name]] is None else tuple(row[checks.c[name]])
+        for name in ("labels", "audit_labels", "lead_labels")
+    }
+    return of_row(Check, checks, row, **labels)
+
+
 def _to_facts(rows: Sequence[RowMapping]) -> Facts:
     """Return the facts in the rows of a prediction, with each annotation beside each outcome."""
     answers = {row[annotations.c.id]: row for row in rows if row[annotations.c.id] is not None}
@@ -149,7 +158,7 @@ def _to_facts(rows: Sequence[RowMapping]) -> Facts:
 
 def _row(facts: Facts) -> dict[str, Any] | None:  # Any: a column's value
     """Return the row of what follows from the facts, if anything does."""
-    answered = check(facts)
+    answered = facts.check
     if answered is None:
         return None
     return {

@@ -1,11 +1,13 @@
 """What is believed of a reviewed prediction, and how far."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from setwise.service.domain.annotators import Rates
+from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.policy import ThresholdMode, first_policy
 from setwise.service.domain.predictions import Decision, Document, Prediction
 from setwise.service.domain.recalibration import (
@@ -29,6 +31,7 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
+from setwise.service.domain.truth import Check, check
 from tests.fakes import START, scored_set
 from tests.samples import annotation, outcome, prediction, task
 
@@ -42,10 +45,15 @@ def said(of: Prediction, kind: ReviewKind, *, agreed: bool) -> Annotation:
     return replace(annotation(task(of), *labels), kind=kind)
 
 
-def spoken(*kinds: tuple[ReviewKind, bool]) -> ReviewedPrediction:
+def spoken(*kinds: tuple[ReviewKind, bool]) -> Check:
     made = prediction()
-    answers = tuple(said(made, kind, agreed=agreed) for kind, agreed in kinds)
-    return ReviewedPrediction(made, answers, None)
+    return known(made, *(said(made, kind, agreed=agreed) for kind, agreed in kinds))
+
+
+def known(made: Prediction, *answers: Annotation, outcomes: Sequence[Outcome] = ()) -> Check:
+    found = check(made.id, answers, outcomes)
+    assert found is not None
+    return found
 
 
 AUDIT, LEAD = ReviewKind.AUDIT, ReviewKind.ADJUDICATION
@@ -58,9 +66,10 @@ def rates_of(answer: BestAnswer | str) -> Rates | str:
 
 
 def test_an_outcome_goes_before_all_and_is_the_truth() -> None:
-    reviewed = spoken((REVIEW, True))
-    late = outcome(reviewed.prediction, "c")
-    answer = answer_of(reviewed._replace(outcome=late), Noise.KNOWN)
+    made = prediction()
+    late = outcome(made, "c")
+    reviewed = known(made, said(made, REVIEW, agreed=True), outcomes=[late])
+    answer = answer_of(reviewed, Noise.KNOWN)
     assert answer == BestAnswer(False, "outcome", None)
     assert rates_of(answer) == EXACT
 
@@ -103,7 +112,8 @@ def test_the_first_reviewer_counts_where_errors_are_corrected_for() -> None:
 
 
 def test_without_an_answer_there_is_none() -> None:
-    assert answer_of(spoken(), Noise.NONE) == NOT_ANSWERED
+    """Nor where somebody doubted what nobody had drawn."""
+    assert answer_of(spoken((ReviewKind.REOPENED, True)), Noise.NONE) == NOT_ANSWERED
 
 
 def learn(*reviewed: ReviewedPrediction, noise: Noise = Noise.NONE) -> Lessons:
@@ -113,7 +123,7 @@ def learn(*reviewed: ReviewedPrediction, noise: Noise = Noise.NONE) -> Lessons:
 
 def reviewed_as(name: str, **fields: object) -> ReviewedPrediction:
     made = prediction(document=Document(id=name, text="x"))._replace(**fields)
-    return ReviewedPrediction(made, (said(made, REVIEW, agreed=True),), None)
+    return ReviewedPrediction(made, known(made, said(made, REVIEW, agreed=True)))
 
 
 def test_each_row_stands_for_the_documents_of_its_kind() -> None:
@@ -143,7 +153,7 @@ def test_what_is_not_learnt_from_is_counted_by_reason() -> None:
     certified = reviewed_as("1", selection=Selection(AuditRole.CERTIFICATION, 0.1, 1.0))
     strange = reviewed_as("2", scored=scored_set(out_of_domain=True))
     newest, older = reviewed_as("3"), reviewed_as("3")
-    silent = reviewed_as("4")._replace(annotations=())
+    silent = reviewed_as("4")._replace(check=spoken((ReviewKind.REOPENED, True)))
     found = learn(certified, strange, newest, older, silent)
     assert [row.prediction for row in found.rows] == [newest.prediction]
     counted = {why: count for why, count in found.excluded.items() if count}
@@ -165,9 +175,7 @@ def test_copies_of_a_document_that_proves_the_threshold_teach_nothing() -> None:
 def test_what_was_said_before_the_present_calibrator_was_learnt_is_known_to_it() -> None:
     early = reviewed_as("1")
     late = early._replace(
-        annotations=tuple(
-            replace(one, created_at=one.created_at + timedelta(days=1)) for one in early.annotations
-        ),
+        check=replace(early.check, answered_at=early.check.answered_at + timedelta(days=1)),
         prediction=early.prediction._replace(document=Document(id="2", text="x")),
     )
     found = gather(

@@ -20,6 +20,7 @@ from setwise.service.domain.predictions import (
 from setwise.service.domain.reports import Share
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
+from setwise.service.domain.truth import deciding
 from setwise.service.services.analysis.cockpit import Cockpit
 from setwise.service.services.analysis.over_time import Granularity, Period
 from setwise.service.services.analysis.what_if import WhatIf
@@ -28,7 +29,6 @@ from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.database import ON_BOTH
-from tests.deciding import deciding
 from tests.fakes import START, FakeClock
 from tests.samples import (
     ADMIN,

@@ -22,6 +22,7 @@ from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import NO_RATES, NO_RATES_WITH_SUGGESTION, Noise
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.domain.truth import PersonAnswer
 from setwise.service.services.analysis.noise import GroupReport, NoiseReport, report_noise
 from setwise.service.services.analysis.rates import group_rates, refuse_contradicted
 from setwise.service.services.annotators import Annotators
@@ -199,10 +200,10 @@ def test_answers_given_with_the_suggestion_in_view_have_rates_of_their_own(
     assert found.with_suggestion.beta.estimate == pytest.approx(shown.beta, abs=0.06)
     with readers.database(read_only=True) as transaction:
         of = group_rates(transaction, Noise.ESTIMATED)
-    seen = replace(annotation(task()), group="coders", suggestion_shown=True)
+    seen = PersonAnswer("coders", agreed=True, shown=True)
     alpha, beta = of(seen, 0.5)
     assert (alpha, beta) == pytest.approx(shown, abs=0.06)
-    alpha, beta = of(replace(seen, suggestion_shown=False), 0.5)
+    alpha, beta = of(seen._replace(shown=False), 0.5)
     assert (alpha, beta) == pytest.approx(blind, abs=0.05)
 
 
@@ -213,7 +214,7 @@ def test_blind_gold_labels_say_nothing_of_answers_with_the_suggestion_in_view(
     assert readers.report.groups["default"].with_suggestion is None
     with readers.database(read_only=True) as transaction:
         of = group_rates(transaction, Noise.ESTIMATED)
-    assert of(annotation(task()), 0.5) == NO_RATES_WITH_SUGGESTION
+    assert of(PersonAnswer("default", agreed=True, shown=True), 0.5) == NO_RATES_WITH_SUGGESTION
 
 
 @pytest.mark.parametrize("noise", [Noise.KNOWN, Noise.ESTIMATED])
@@ -227,9 +228,8 @@ def test_rates_set_by_hand_hold_for_the_kind_of_answer_that_they_were_set_for(
     readers.group("noisy", fixed=blind, seen=Rates(0.5, 0.3))
     with readers.database(read_only=True) as transaction:
         of = group_rates(transaction, noise)
-    said = annotation(task())
     found = {
-        (name, seen): of(replace(said, group=name, suggestion_shown=seen), 0.5)
+        (name, seen): of(PersonAnswer(name, agreed=True, shown=seen), 0.5)
         for name in ("both", "blind", "shown", "noisy")
         for seen in (False, True)
     }

@@ -7,11 +7,11 @@ import pytest
 from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import Decision, Prediction, Reason
-from setwise.service.domain.recalibration import Noise, ReviewedPrediction, answer_of
+from setwise.service.domain.recalibration import Noise, answer_of
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
+from setwise.service.domain.truth import Check, check, deciding
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.services.reviews import Reviews
-from tests.deciding import deciding
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, LEAD, add_predictions, prediction
 from tests.sqlite import Database
@@ -138,6 +138,12 @@ def test_what_cannot_be_stored_reopens_nothing(
     assert office.reviews.claim(ANN) is None
 
 
+def known(made: Prediction, said: list[Annotation]) -> Check:
+    found = check(made.id, said)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("kind", ["review", "audit"])
 def test_a_correction_is_no_evidence_but_teaches_what_an_ordinary_review_said(
     office: Office, kind: str
@@ -148,7 +154,7 @@ def test_a_correction_is_no_evidence_but_teaches_what_an_ordinary_review_said(
     office.reviews.reopen(LEAD, made.id, WHY, ["c"])
     said = office.said()
     assert deciding(said) == deciding(first)
-    learnt = answer_of(ReviewedPrediction(made, tuple(said), None), Noise.NONE)
+    learnt = answer_of(known(made, said), Noise.NONE)
     assert not isinstance(learnt, str)
     assert learnt.agreed is (kind == "audit")
     with office.database(read_only=True) as transaction:
@@ -159,7 +165,7 @@ def test_a_correction_is_no_evidence_but_teaches_what_an_ordinary_review_said(
 def test_what_nobody_drew_teaches_nothing(office: Office) -> None:
     made = office.sent()
     office.reviews.reopen(LEAD, made.id, WHY, ["c"])
-    learnt = answer_of(ReviewedPrediction(made, tuple(office.said()), None), Noise.NONE)
+    learnt = answer_of(known(made, office.said()), Noise.NONE)
     assert isinstance(learnt, str)
 
 

@@ -5,12 +5,13 @@ from datetime import timedelta
 
 import pytest
 
+from setwise.service.domain.recalibration import Noise, answer_of
 from setwise.service.domain.reports import CONFIDENT, Span
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.histories import SCORERS, Histories
-from tests.old_readings import audits, reports
+from tests.old_readings import answers, audits, reports
 from tests.stores.test_truth import SIZES
 
 EARLY = START - timedelta(days=9)
@@ -28,6 +29,8 @@ def test_old_and_new_readings_are_equal(lived: Transactions) -> None:
     with lived(read_only=True) as transaction:
         _audits(transaction)
         _reports(transaction)
+        _learning(transaction)
+        _noise(transaction)
 
 
 def _audits(transaction: Transaction) -> None:
@@ -91,3 +94,31 @@ def _reports(transaction: Transaction) -> None:
         assert store.undecided(EARLY) == sum(
             old[made.id].undecided and made.reason in CONFIDENT for made in meant
         )
+
+
+def _learning(transaction: Transaction) -> None:
+    learnt = [
+        each
+        for version in sorted({scorer.model_version for scorer in SCORERS})
+        for each in transaction.calibrations.reviewed(version, limit=1_000)
+    ]
+    answered = [
+        made.id
+        for made in transaction.history.predictions(Span(), after=None, limit=1_000)
+        if transaction.reviews.annotations_of(made.id) or transaction.outcomes.of(made.id)
+    ]
+    assert sorted(each.prediction.id for each in learnt) == answered
+    for each in learnt:
+        said = transaction.reviews.annotations_of(each.prediction.id)
+        outcome = next(reversed(transaction.outcomes.of(each.prediction.id)), None)
+        for noise in Noise:
+            found = answer_of(each.check, noise)
+            was = answers.answer_of(said, outcome, noise)
+            assert (found if isinstance(found, str) else tuple(found)) == was
+
+
+def _noise(transaction: Transaction) -> None:
+    for name in ("gold", "contradictions", "shown_gold", "pairs"):
+        found = getattr(transaction.annotators, name)()
+        assert found
+        assert found == getattr(answers, name)(transaction._connection), name

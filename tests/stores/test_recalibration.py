@@ -7,6 +7,7 @@ import pytest
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Calibration, Serving
+from setwise.service.domain.truth import check
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeIds, scored_set
 from tests.samples import add_predictions, annotation, calibration, model, outcome, prediction, task
@@ -122,10 +123,8 @@ def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Transacti
     with begin(read_only=True) as transaction:
         found = transaction.calibrations.reviewed("sha256:model", limit=9)
         newest = transaction.calibrations.reviewed("sha256:model", limit=1)
-    assert found == [
-        (both, (said[both.id],), last),
-        (reported, (), alone),
-        (reviewed, (said[reviewed.id],), None),
-    ]
+    assert [each.prediction for each in found] == [both, reported, reviewed]
     assert newest == found[:1]
-    assert found[0].answered_at() == min(said[both.id].created_at, last.created_at)
+    assert found[0].check == check(both.id, [said[both.id]], [first, last])
+    assert found[1].check == check(reported.id, [], [alone])
+    assert found[0].check.answered_at == min(said[both.id].created_at, last.created_at)

@@ -284,9 +284,9 @@ def _noise_json(
 ) -> Mapping[str, object]:
     groups: dict[str, list[LearningRow]] = {}
     for row in rows:
-        annotation = row.answer.annotation
-        name = TRUTH if annotation is None else annotation.group
-        blind = annotation is not None and not annotation.suggestion_shown
+        person = row.answer.person
+        name = TRUTH if person is None else person.group
+        blind = person is not None and not person.shown
         groups.setdefault(f"{name}, blind" if blind else name, []).append(row)
     return {
         "mode": question.options.noise.value,

@@ -8,7 +8,7 @@ from setwise.service.domain.recalibration import (
     Noise,
     RatesOf,
 )
-from setwise.service.domain.reviews import Annotation
+from setwise.service.domain.truth import PersonAnswer
 from setwise.service.stores.transaction import Transaction
 
 MOST_REASONS = 3
@@ -30,7 +30,7 @@ def refuse_contradicted(transaction: Transaction, rates: Rates) -> None:
 
 
 def group_rates(transaction: Transaction, noise: Noise) -> RatesOf:
-    """Return a function from an annotation to the noise rates of its group.
+    """Return a function from a person's answer to the noise rates of its group.
 
     With noise ``known``, these are the rates set by the owner; with ``estimated``, also those
     estimated from gold labels. Blind answers and those given with the suggestion in view have
@@ -66,10 +66,10 @@ def group_rates(transaction: Transaction, noise: Noise) -> RatesOf:
             + ". Or send `rates` with noise 'known', or ask with noise 'none'."
         )
 
-    def of(annotation: Annotation, confidence: float) -> Rates | str:
-        if annotation.group not in some:
+    def of(answer: PersonAnswer, confidence: float) -> Rates | str:
+        if answer.group not in some:
             return NO_RATES
-        group, shown = noise_report.groups[annotation.group], annotation.suggestion_shown
+        group, shown = noise_report.groups[answer.group], answer.shown
         if not usable(group, shown=shown):
             return NO_RATES_WITH_SUGGESTION if shown else NO_RATES
         alpha, beta = group.training_rates([confidence], suggestion_shown=shown)
