@@ -164,8 +164,6 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
 def _index(index: SearchIndex, rows: dict[Table, list[dict[str, Any]]]) -> None:
     predicted = {row["id"]: row["candidates"][0]["labels"] for row in rows[predictions]}
     index.add(predicted, [row["id"] for row in rows[predictions] if row["decision"] == "auto"])
-    for table in (annotations, outcomes):
-        index.replace_final({row["prediction_id"]: row["labels"] for row in rows[table]})
 
 
 def _check(engine: Engine, documents: int) -> None:

@@ -10,8 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from setwise.service.domain.outcomes import Outcome
-from setwise.service.domain.predictions import Reason
+from setwise.service.domain.outcomes import Outcome, last_word
+from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import Annotation, ReviewKind
 
 
@@ -34,6 +34,7 @@ class CheckedPrediction(NamedTuple):
     model_version: str
     calibrator_version: str
     confidence: float
+    decision: Decision
     reason: Reason
     inclusion_probability: float | None
     created_at: datetime
@@ -55,6 +56,17 @@ class Facts(NamedTuple):
         """What is known about the prediction; None if nobody has answered."""
         rate = self.gold_reread_rate
         return check(self.prediction.id, self.annotations, self.outcomes, gold_reread_rate=rate)
+
+    def last_sent(self, *, without: str = "") -> Annotation | Outcome | None:
+        """Return the answer whose labels were sent last, or None.
+
+        ``without``: Id of an answer to leave out.
+        """
+        return last_word(
+            (annotation for annotation in self.annotations if annotation.id != without),
+            (outcome for outcome in self.outcomes if outcome.id != without),
+            sent=self.prediction.decision is Decision.AUTO,
+        )
 
     def with_annotation(self, annotation: Annotation) -> "Facts":
         """Return the facts with one more annotation."""

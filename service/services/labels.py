@@ -304,7 +304,6 @@ class Labels(Answered):
             prediction, labels = _sent(transaction, prediction_id)
             transaction.truth.write(transaction.truth.facts(prediction_id))
             if sent is not None and labels is not None and sent != labels:
-                transaction.labels.replace_final(prediction_id, labels)
                 transaction.outbox.add(
                     document_relabelled(prediction, labels, sent, self.new_id(), self.now())
                 )

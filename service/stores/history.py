@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Select, Table, select
+from sqlalchemy import ColumnElement, Select, Table, select
 
 from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.outcomes import Outcome
@@ -46,7 +46,7 @@ class HistoryStore(Store):
     def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
         """Return the evidence on the most recent predictions, newest first."""
         column = predictions.c
-        columns = [
+        columns: list[ColumnElement[Any]] = [  # Any: of several types
             column.confidence,
             column.decision,
             column.reason,

@@ -29,7 +29,6 @@ from setwise.service.domain.labels import (
     replaced,
 )
 from setwise.service.stores.columns.rows import Store, of_row, row_of
-from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import (
     annotations,
     checks,
@@ -212,10 +211,6 @@ class LabelStore(Store):
                     )
                 )
         self._replace_held(old, new)
-
-    def replace_final(self, prediction_id: str, sent: Sequence[str]) -> None:
-        """Replace the labels of a document that were sent last."""
-        SearchIndex(self._connection).replace_final({prediction_id: sent})
 
     def _naming(self, table: Table, label: str) -> list[_Answer]:
         """Return the answers that name a label, in the order of their ids."""

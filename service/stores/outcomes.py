@@ -1,14 +1,12 @@
 """Stored outcomes."""
 
-from sqlalchemy import Select, exists, insert, or_, select
+from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.outcomes import Outcome
-from setwise.service.domain.predictions import Decision
 from setwise.service.domain.truth import Facts
 from setwise.service.stores.columns.rows import Store, row_of
-from setwise.service.stores.search_index import SearchIndex
-from setwise.service.stores.tables import annotations, outcomes, predictions
+from setwise.service.stores.tables import outcomes
 from setwise.service.stores.truth import TruthStore, to_outcome
 
 
@@ -31,20 +29,10 @@ class OutcomeStore(Store):
                 raise OutcomeRaced(outcome.prediction_id) from error
             raise
         truth = TruthStore(self._connection)
-        truth.write(before.with_outcome(outcome) if before else truth.facts(outcome.prediction_id))
-        if self._connection.execute(_sent(outcome.prediction_id)).scalar_one():
-            SearchIndex(self._connection).replace_final({outcome.prediction_id: outcome.labels})
+        facts = before and before.with_outcome(outcome)
+        truth.write(facts or truth.facts(outcome.prediction_id), outcome)
 
     def of(self, prediction_id: str) -> list[Outcome]:
         """Return the outcomes of a prediction, ordered by number."""
         query = select(outcomes).where(outcomes.c.prediction_id == prediction_id)
         return self._every(query.order_by(outcomes.c.number), to_outcome)
-
-
-def _sent(prediction_id: str) -> Select[tuple[bool]]:
-    """Select whether labels of a document were sent; an outcome by itself sends nothing."""
-    automatically = exists().where(
-        predictions.c.id == prediction_id, predictions.c.decision == Decision.AUTO.value
-    )
-    settled = annotations.c.prediction_id == prediction_id, annotations.c.settles
-    return select(or_(automatically, exists().where(*settled)))

@@ -43,7 +43,6 @@ from setwise.service.domain.truth import Facts
 from setwise.service.stores.columns.rows import Store, in_segment, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
-from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import (
     ASSIGNED,
     DECIDED,
@@ -361,13 +360,8 @@ class ReviewStore(Store):
         row = {**row_of(annotation, annotations), **_kind(annotation), "comment": comment}
         self._connection.execute(insert(annotations), row)
         truth = TruthStore(self._connection)
-        truth.write(
-            before.with_annotation(annotation) if before else truth.facts(annotation.prediction_id)
-        )
-        if annotation.settles:
-            SearchIndex(self._connection).replace_final(
-                {annotation.prediction_id: annotation.labels}
-            )
+        facts = before and before.with_annotation(annotation)
+        truth.write(facts or truth.facts(annotation.prediction_id), annotation)
         about = review_tasks.c.prediction_id == annotation.prediction_id
         self.unassign(annotation.reviewer, about)
 

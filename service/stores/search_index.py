@@ -22,10 +22,14 @@ class SearchIndex(Store):
         if cipher_of(self._connection.dialect) is None:
             self._run(_ADD_WORDS, predicted)
 
-    def replace_final(self, sent: Mapping[str, Sequence[str]]) -> None:
-        """Replace the labels that were sent last, by the ids of predictions."""
-        self._run(_FORGET_FINAL, sent)
-        self._insert("final_labels", sent)
+    def set_final(self, labels: Mapping[str, Sequence[str]], *, sent: bool) -> None:
+        """Store the labels that were sent last, by the ids of predictions.
+
+        ``sent``: Whether others may have been sent before.
+        """
+        if sent:
+            self._run(_FORGET_FINAL, labels)
+        self._insert("final_labels", labels)
 
     def forget_words(self, prediction_ids: Iterable[str]) -> None:
         """Remove words of texts, which are still stored."""

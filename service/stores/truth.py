@@ -19,11 +19,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.predictions import Decision
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.text import UNREADABLE
 from setwise.service.domain.truth import Check, CheckedPrediction, Facts
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.columns.types import opened
+from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import (
     annotations,
     checks,
@@ -55,8 +57,11 @@ class TruthStore(Store):
         (facts,) = self._facts(predictions.c.id == prediction_id)
         return facts
 
-    def write(self, facts: Facts) -> None:
-        """Store what follows from the facts about a prediction, in place of what did before."""
+    def write(self, facts: Facts, answer: Annotation | Outcome | None = None) -> None:
+        """Store what follows from facts.
+
+        ``answer``: The one of them that is new; None if others have changed.
+        """
         row = _row(facts)
         if row is None:
             return
@@ -69,9 +74,14 @@ class TruthStore(Store):
             ),
             row,
         )
+        last = facts.last_sent()
+        before = last if answer is None else facts.last_sent(without=answer.id)
+        if last is not None and (answer is None or last is not before):
+            sent = before is not None or facts.prediction.decision is Decision.AUTO
+            SearchIndex(self._connection).set_final({last.prediction_id: last.labels}, sent=sent)
 
     def rebuild(self, after: str | None, limit: int) -> tuple[int, str | None]:
-        """Derive the checks of the next ``limit`` predictions again.
+        """Derive the checks and final labels of the next ``limit`` predictions again.
 
         Others that store facts wait until this transaction ends. Returns how many predictions there
         were, and the last one to go on after; None at the end.
@@ -80,17 +90,21 @@ class TruthStore(Store):
         """
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(text("LOCK TABLE checks IN SHARE ROW EXCLUSIVE MODE"))
-        part = select(predictions.c.id).where(*_between(predictions.c.id, after, None))
-        part = part.order_by(predictions.c.id).limit(limit)
-        ids = list(self._connection.execute(part).scalars())
+        next_ids = select(predictions.c.id).where(*_between(predictions.c.id, after, None))
+        next_ids = next_ids.order_by(predictions.c.id).limit(limit)
+        ids = list(self._connection.execute(next_ids).scalars())
         last = ids[-1] if len(ids) == limit else None
         self._connection.execute(
             delete(checks).where(*_between(checks.c.prediction_id, after, last))
         )
         answered = or_(annotations.c.id.is_not(None), outcomes.c.id.is_not(None))
-        facts = self._facts(and_(answered, *_between(predictions.c.id, after, last)))
-        if rows := [row for row in map(_row, facts) if row is not None]:
+        part = list(self._facts(and_(answered, *_between(predictions.c.id, after, last))))
+        if rows := [row for row in map(_row, part) if row is not None]:
             self._connection.execute(insert(checks), rows)
+        answers = [answer for facts in part if (answer := facts.last_sent()) is not None]
+        SearchIndex(self._connection).set_final(
+            {answer.prediction_id: answer.labels for answer in answers}, sent=True
+        )
         return len(ids), last
 
     def _facts(self, condition: ColumnElement[bool]) -> Iterator[Facts]:

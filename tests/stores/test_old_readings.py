@@ -4,10 +4,14 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import select
 
+from setwise.service.domain.documents import Audited, DocumentFilter, DocumentState, Order
 from setwise.service.domain.recalibration import Noise, answer_of
 from setwise.service.domain.reports import CONFIDENT, Span
+from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.segments import Segment
+from setwise.service.stores.tables import annotations, outcomes
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.histories import SCORERS, Histories
@@ -31,6 +35,7 @@ def test_old_and_new_readings_are_equal(lived: Transactions) -> None:
         _reports(transaction)
         _learning(transaction)
         _noise(transaction)
+        _documents(transaction)
 
 
 def _audits(transaction: Transaction) -> None:
@@ -122,3 +127,34 @@ def _noise(transaction: Transaction) -> None:
         found = getattr(transaction.annotators, name)()
         assert found
         assert found == getattr(answers, name)(transaction._connection), name
+
+
+def _documents(transaction: Transaction) -> None:
+    connection = transaction._connection
+    contradicted = {
+        name
+        for table in (annotations, outcomes)
+        for name in connection.execute(
+            select(table.c.prediction_id).where(~table.c.agreed)
+        ).scalars()
+    }
+    audited = {
+        agreed: set(
+            connection.execute(
+                select(annotations.c.prediction_id).where(
+                    annotations.c.kind == ReviewKind.AUDIT.value, annotations.c.agreed.is_(agreed)
+                )
+            ).scalars()
+        )
+        for agreed in (True, False)
+    }
+    for filters, expected in (
+        (DocumentFilter(state=DocumentState.CONTRADICTED), contradicted),
+        (DocumentFilter(audited=Audited.AGREED), audited[True]),
+        (DocumentFilter(audited=Audited.CONTRADICTED), audited[False]),
+    ):
+        page = transaction.documents.page(filters, Order.OLDEST, after=None, limit=1_000)
+        assert expected
+        assert {listed.prediction.id for listed in page.items} == expected
+        if filters.state:
+            assert all(listed.contradicted for listed in page.items)

@@ -59,6 +59,7 @@ OTHERS = Segment("site", OTHER, listed=frozenset({"north"}))
 REPORTS: dict[str, Callable[[Transaction], object]] = {
     "counts": lambda it: it.predictions.counts(),
     "tally": lambda it: it.reports.tally(START),
+    "steps": lambda it: it.reports.steps(START),
     "tally of a segment": lambda it: it.reports.within(NORTH).tally(START),
     "tally of others": lambda it: it.reports.within(OTHERS).tally(START),
     "review days of a segment": lambda it: it.reports.within(NORTH).review_days(START),
@@ -68,7 +69,7 @@ REPORTS: dict[str, Callable[[Transaction], object]] = {
     "overdue": lambda it: it.backlog.overdue(START),
 }
 
-TALLIES = [query for name, query in REPORTS.items() if "tally" in name]
+TALLIES = [query for name, query in REPORTS.items() if "tally" in name or name == "steps"]
 
 SCORER = Scorer("m", "c")
 MODEL = model()
@@ -92,6 +93,10 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
     ),
     "gold labels": (lambda it: it.annotators.gold(), "ix_checks_audits"),
     "second readings": (lambda it: it.annotators.pairs(), "ix_checks_repeated"),
+    "what a model can be taught": (
+        lambda it: it.calibrations.reviewed(MODEL.version, limit=50),
+        "ix_checks_model_version_prediction_id",
+    ),
     "decisions counted": (lambda it: it.predictions.counts(), "ix_predictions_"),
     "contradicted documents": (
         lambda it: it.documents.count(DocumentFilter(state=DocumentState.CONTRADICTED), most=50),
@@ -103,7 +108,6 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
 
 SINCE_ACTIVATION: dict[str, Callable[[Transaction], object]] = {
     "predictions of a model": lambda it: it.calibrations.recent(MODEL.version, limit=50),
-    "reviewed ones": lambda it: it.calibrations.reviewed(MODEL.version, limit=50),
     "those of a calibrator": lambda it: it.certifications.unaudited(
         Scorer(MODEL.version, LEARNT.version), limit=50
     ),

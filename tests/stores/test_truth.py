@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation, ReviewKind
-from setwise.service.domain.truth import Judge, check
+from setwise.service.domain.truth import Judge
 from setwise.service.stores import tables
 from setwise.service.stores.transaction import Transaction, Transactions
 from setwise.service.stores.upkeep import checks
@@ -23,9 +23,16 @@ SIZES = pytest.mark.parametrize(
 
 
 def stored(transaction: Transaction) -> dict[str, Row]:
-    """Return the rows of checks, by prediction."""
-    rows = transaction._connection.execute(select(tables.checks)).mappings()
-    return {row["prediction_id"]: dict(row) for row in rows}
+    """Return the rows of checks, by prediction, each with the labels that were sent last."""
+    run = transaction._connection.execute
+    final = run(select(tables.final_labels.c.prediction_id, tables.final_labels.c.label)).all()
+    return {
+        row["prediction_id"]: {
+            **row,
+            "final_labels": {label for name, label in final if name == row["prediction_id"]},
+        }
+        for row in run(select(tables.checks)).mappings()
+    }
 
 
 def rebuilt(begin: Transactions, at_once: int) -> dict[str, Row]:
@@ -83,7 +90,7 @@ def test_random_histories_are_checked_by_what_follows_from_them(
             facts = transaction.truth.facts(each.id)
             assert facts.annotations == transaction.reviews.annotations_of(each.id)
             assert facts.outcomes == transaction.outcomes.of(each.id)
-            assert (check(facts) is None) == (each.id not in rows)
+            assert (facts.check is None) == (each.id not in rows)
     judges = {row["decided_by"] for row in rows.values()}
     assert judges == {None, *Judge}
     assert {row["waits"] for row in rows.values()} == {True, False}
@@ -95,13 +102,16 @@ def test_a_rebuild_replaces_what_is_wrong_missing_or_too_much(begin: Transaction
     with begin() as transaction:
         made = Histories(7).live(transaction, 30)
         rows = stored(transaction)
+        row = next(iter(transaction._connection.execute(select(tables.checks)).mappings()))
         silent = next(each for each in made if each.id not in rows)
         table, (first, second, *_) = tables.checks, sorted(rows)
         run = transaction._connection.execute
         run(table.update().where(table.c.prediction_id == first).values(waits=True))
         run(table.update().where(table.c.prediction_id == first).values(segment="site=nowhere"))
         run(table.delete().where(table.c.prediction_id == second))
-        run(table.insert(), {**rows[second], "prediction_id": silent.id})
+        run(table.insert(), {**row, "prediction_id": silent.id})
+        sent = next(name for name, kept in rows.items() if kept["final_labels"])
+        run(tables.final_labels.delete().where(tables.final_labels.c.prediction_id == sent))
     with begin(read_only=True) as transaction:
         assert stored(transaction) != rows
     assert rebuilt(begin, 7) == rows

@@ -197,7 +197,6 @@ class ReportStore:
         )
         return int(self._connection.execute(query).scalar_one())
 
-
     def _day(self, at: Column[datetime]) -> ColumnElement[Any]:  # Any: a date, or text
         if self._connection.dialect.name == "sqlite":
             # SQLite stores instants as UTC text of fixed width.
