@@ -42,7 +42,7 @@ from benchmarks.bench_trust import (
 from benchmarks.papers.rival_thresholds import certify_clean
 from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
 from setwise.service.domain.policy import RoutingPolicy, first_policy
-from setwise.service.domain.routing.audits import plausible_threshold, reread_rate
+from setwise.service.domain.routing.audits import RereadDraw, plausible_threshold, reread_rate
 from setwise.service.domain.routing.rules import LabelRule, Rule
 from setwise.service.domain.truth import AuditReading
 from setwise.service.services.analysis.proofs import ProofQuestion, answer
@@ -118,8 +118,7 @@ def served(
             labels=ours,
             reading=reading,
             metadata={},
-            reread_rate=rate,
-            reread_draw=draw,
+            reread=RereadDraw(rate, draw),
             own=case.theirs == OURS and not case.held_back,
             held_back=case.held_back,
         )

@@ -17,6 +17,7 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reports import Evidence, Share
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import READING_TIME, Identity, without_copies
+from setwise.service.domain.truth import SecondReading
 
 
 class TripCause(StrEnum):
@@ -50,7 +51,7 @@ class WatchedAudit(NamedTuple):
     """Which document it is."""
     agreed: bool | None = None
     """Whether the auditor agreed with the set; None until there is an answer."""
-    reread_rate: float | None = None
+    chance: float | None = None
     """Probability with which a lead reads it although the auditor agreed; None unless the auditor
     agreed and it was drawn for that.
     """
@@ -62,12 +63,12 @@ class WatchedAudit(NamedTuple):
     @property
     def reread(self) -> bool:
         """Whether a lead has read it although the auditor agreed."""
-        return self.reread_rate is not None and self.right is not None
+        return self.chance is not None and self.right is not None
 
     @property
     def overlooked(self) -> bool:
         """Whether a lead found wrong what the auditor agreed with."""
-        return self.reread_rate is not None and self.right is False
+        return self.chance is not None and self.right is False
 
     @property
     def evidence(self) -> Evidence:
@@ -78,8 +79,7 @@ class WatchedAudit(NamedTuple):
             reason=Reason.AUDIT,
             created_at=self.predicted_at,
             reviewer_agreed=self.agreed if self.right is None else self.right,
-            reread=self.reread if self.agreed else None,
-            reread_rate=self.reread_rate,
+            agreement=SecondReading(self.chance or 1.0, self.reread) if self.agreed else None,
         )
 
     @property
@@ -89,7 +89,7 @@ class WatchedAudit(NamedTuple):
         An agreement that a lead finds wrong stands for all those that were not drawn: ten if one in
         ten is. So errors that auditors overlook count in full on average.
         """
-        return 1.0 if self.reread_rate is None else 1.0 / self.reread_rate
+        return 1.0 if self.chance is None else 1.0 / self.chance
 
     def counts_as_right(self, read_by: datetime) -> bool:
         """Return how the detector bets on it.

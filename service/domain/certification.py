@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Self
 
-from setwise.service.domain.routing.audits import Identity, without_copies
+from setwise.service.domain.routing.audits import Identity, RereadDraw, without_copies
 from setwise.service.domain.routing.rules import (
     Metadata,
     MetadataRule,
@@ -185,20 +185,13 @@ class AuditedPrediction(NamedTuple):
     """None until the auditor has answered."""
     metadata: Metadata | None = None
     """None if it has been erased."""
-    reread_rate: float = 0.0
-    """Probability, whatever the answer, that a lead reads the document after the auditor."""
-    reread_draw: float = 1.0
-    """What was drawn for that."""
+    reread: RereadDraw = RereadDraw(0.0, 1.0)
+    """What decided on a lead's second reading."""
     own: bool = True
     """Whether the scorer's model answered it."""
     held_back: bool = False
     """Whether the model that answered it kept it from audits."""
     segment: str | None = None
-
-    @property
-    def reread(self) -> bool:
-        """Whether it was drawn for a second reading, whatever the answer."""
-        return self.reread_draw < self.reread_rate
 
     @property
     def agreed(self) -> bool:
@@ -222,7 +215,7 @@ class AuditedPrediction(NamedTuple):
         """
         if self.wrong is False:
             return False, False
-        missed = self.reread and self.agreed
+        missed = self.reread.drawn and self.agreed
         return not missed, missed
 
     @property
@@ -309,7 +302,7 @@ def gather(
         excluded["too recent"] = len(recent)
         drawn = [audit for audit in drawn if audit.created_at <= read_by]
     # These show how many errors auditors miss, because their answer did not select them.
-    by_chance = [audit for audit in drawn if audit.reread]
+    by_chance = [audit for audit in drawn if audit.reread.drawn]
     # An agreement that no lead has read again in time may be a missed error.
     missed = sum(audit.agreed and audit.wrong is not False for audit in by_chance)
     found_out = sum(audit.decided and audit.wrong is True for audit in by_chance)
@@ -349,8 +342,8 @@ def bets_since(audits: Sequence[AuditedPrediction], proof: str, read_by: datetim
             continue
         audit = next((copy for copy in copies if copy.wrong is not None), copies[0])
         right = audit.wrong is False or (audit.wrong is None and copies[0].created_at > read_by)
-        missed = not right and audit.reread and audit.agreed
-        bets.append(Bet(audit.confidence, right, 1.0 / audit.reread_rate if missed else 1.0))
+        missed = not right and audit.reread.drawn and audit.agreed
+        bets.append(Bet(audit.confidence, right, 1.0 / audit.reread.rate if missed else 1.0))
     return bets
 
 

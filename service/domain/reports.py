@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.routing.rules import Rule, first_broken
+from setwise.service.domain.truth import SecondReading
 
 CONFIDENT = frozenset({Reason.ABOVE_THRESHOLD, Reason.AUDIT})
 """Reasons of documents that are sent unless an audit holds them."""
@@ -36,10 +37,8 @@ class Cell(NamedTuple):
     """Number of predictions."""
     confidence: float
     """Sum of their confidences."""
-    reread: bool | None = None
-    """Whether a lead has read them although the auditors agreed; None unless auditors agreed."""
-    reread_rate: float | None = None
-    """Probability with which agreements were drawn for that; None unless auditors agreed."""
+    agreement: SecondReading | None = None
+    """What became of the auditors' agreement; None unless auditors agreed."""
 
 
 STEPS = 40
@@ -72,8 +71,7 @@ class CheckedSet(NamedTuple):
     truth: tuple[str, ...]
     """The right one, by the last outcome or, without one, by a person."""
     documents: int = 1
-    reread: bool | None = None
-    reread_rate: float | None = None
+    agreement: SecondReading | None = None
 
     @property
     def right(self) -> bool:
@@ -107,8 +105,7 @@ class Evidence:
     """Empty unless requested, as is ``metadata``."""
     metadata: Mapping[str, object] = field(default_factory=dict)
     documents: int = 1
-    reread: bool | None = None
-    reread_rate: float | None = None
+    agreement: SecondReading | None = None
     segment: str | None = None
     """Key of its segment; None if the policy had no segments."""
     uncalibrated: bool = False

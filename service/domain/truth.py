@@ -13,6 +13,7 @@ from typing import NamedTuple
 from setwise.service.domain.outcomes import Outcome, last_word
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.routing.audits import RereadDraw
 
 
 class Judge(StrEnum):
@@ -88,6 +89,15 @@ class PersonAnswer(NamedTuple):
     """Whether it was given with a suggestion in view."""
 
 
+class SecondReading(NamedTuple):
+    """What became of an auditor's agreement with the predicted set."""
+
+    rate: float
+    """Probability with which a lead was to read the document again."""
+    done: bool
+    """Whether a lead has."""
+
+
 class AuditReading(NamedTuple):
     """What was found in an audit. It says whether any scorer's set of the document is right."""
 
@@ -97,9 +107,8 @@ class AuditReading(NamedTuple):
     """What a lead decided, or read afterwards; None if no lead did."""
     waits: bool = False
     """Whether a lead is to read it and has not."""
-    reread_rate: float | None = None
-    reread_draw: float | None = None
-    """As in `Check`."""
+    reread: RereadDraw | None = None
+    """What decided on a second reading; None where it is that of the policy."""
 
     def agrees(self, labels: Collection[str]) -> bool:
         """Return whether the auditor gave these labels."""

@@ -27,7 +27,7 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import CertificationCandidate, ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
-from setwise.service.domain.routing.audits import READING_TIME, Lottery
+from setwise.service.domain.routing.audits import READING_TIME, Lottery, RereadDraw
 from setwise.service.domain.routing.segments import OTHER
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.proofs import (
@@ -554,13 +554,11 @@ class Certifications(Requesting):
         policies = transaction.policies.of(each.policy_version for each in drawn)
         audits = []
         for each in drawn:
-            reading = each.reading
-            rate = None if reading is None else reading.reread_rate
-            draw = None if reading is None else reading.reread_draw
-            if rate is None or draw is None:
-                rate = policies[each.policy_version].audits.gold_reread_rate
-                draw = self.lottery.reread(each.client_id, each.name)
-            audits.append(each._replace(reread_rate=rate, reread_draw=draw))
+            reread = None if each.reading is None else each.reading.reread
+            if reread is None:
+                share = policies[each.policy_version].audits.gold_reread_rate
+                reread = RereadDraw(share, self.lottery.reread(each.client_id, each.name))
+            audits.append(each._replace(reread=reread))
         return audits
 
     def _store(self, attempt: ProofAttempt, requested_by: str) -> Certification:

@@ -41,6 +41,7 @@ from setwise.service.stores.tables import (
     review_tasks,
     routing_policies,
 )
+from setwise.service.stores.truth import SECOND_READING, to_second_reading
 
 Value = TypeVar("Value")
 
@@ -78,8 +79,7 @@ class BreakerStore(Store):
                 check.reviewer_agreed,
                 check.decided_at,
                 check.waits,
-                check.reread,
-                check.reread_rate,
+                *SECOND_READING,
             )
             .join(routing_policies, _BY_POLICY)
             .outerjoin(checks, check.prediction_id == column.id)
@@ -289,8 +289,9 @@ def _watched(scorer: Scorer, after: str | None) -> ColumnElement[bool]:
 
 def _to_watched(row: RowMapping) -> WatchedAudit:
     agreed, ended = row["audit_agreed"], row["audit_agreed"] is not None and not row["waits"]
+    agreement = to_second_reading(*(row[each] for each in SECOND_READING))
     # An agreement that does not end the audit was drawn for a lead.
-    drawn = bool(agreed) and bool(row["waits"] or row["reread"])
+    drawn = agreement is not None and (row["waits"] or agreement.done)
     return WatchedAudit(
         prediction_id=row["id"],
         predicted_at=row["created_at"],
@@ -299,7 +300,7 @@ def _to_watched(row: RowMapping) -> WatchedAudit:
         finished_at=row["decided_at"] if ended else None,
         document=Identity(row["client_id"], row["name"], row["draw"]),
         agreed=agreed,
-        reread_rate=(row["reread_rate"] or 1.0) if drawn else None,
+        chance=agreement.rate if agreement is not None and drawn else None,
     )
 
 

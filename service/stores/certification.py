@@ -31,6 +31,7 @@ from setwise.service.stores.tables import (
     other_scores,
     predictions,
 )
+from setwise.service.stores.truth import REREAD_DRAW, to_reread_draw
 
 MOST_VALUES = 1_000
 """Most values of `OTHER` that a certificate covers."""
@@ -252,8 +253,7 @@ class CertificationStore(Store):
                 check.audit_labels,
                 check.lead_labels,
                 check.waits,
-                check.reread_rate,
-                check.reread_draw,
+                *REREAD_DRAW,
             )
             .outerjoin(
                 other_scores,
@@ -347,8 +347,7 @@ def _reading(row: RowMapping) -> AuditReading | None:
     if row["audit_labels"] is None:
         return None
     lead = None if row["lead_labels"] is None else tuple(row["lead_labels"])
-    names = "waits", "reread_rate", "reread_draw"
-    return AuditReading(tuple(row["audit_labels"]), lead, *(row[name] for name in names))
+    return AuditReading(tuple(row["audit_labels"]), lead, row["waits"], to_reread_draw(row))
 
 
 def _to_certification(row: RowMapping) -> Certification:

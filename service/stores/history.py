@@ -14,7 +14,12 @@ from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import annotations, checks, outcomes, predictions
-from setwise.service.stores.truth import to_annotation, to_outcome
+from setwise.service.stores.truth import (
+    SECOND_READING,
+    to_annotation,
+    to_outcome,
+    to_second_reading,
+)
 
 Query = Select[Any]  # Any: rows of any columns
 
@@ -56,8 +61,7 @@ class HistoryStore(Store):
             column.uncalibrated,
             checks.c.reviewer_agreed,
             checks.c.outcome_agreed,
-            checks.c.reread,
-            checks.c.reread_rate,
+            *SECOND_READING,
         ]
         if with_labels:
             columns += [
@@ -82,8 +86,7 @@ class HistoryStore(Store):
                 inclusion_probability=row["inclusion_probability"],
                 reviewer_agreed=row["reviewer_agreed"],
                 outcome_agreed=row["outcome_agreed"],
-                reread=row["reread"],
-                reread_rate=row["reread_rate"],
+                agreement=to_second_reading(*(row[each] for each in SECOND_READING)),
                 segment=row["segment"],
                 uncalibrated=row["uncalibrated"] or False,
                 labels=tuple(row["first"]["labels"]) if with_labels else (),

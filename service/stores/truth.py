@@ -21,8 +21,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.routing.audits import RereadDraw
 from setwise.service.domain.text import UNREADABLE
-from setwise.service.domain.truth import Check, CheckedPrediction, Facts
+from setwise.service.domain.truth import Check, CheckedPrediction, Facts, SecondReading
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.search_index import SearchIndex
@@ -47,6 +48,13 @@ _FACTS = (
     .outerjoin(outcomes, outcomes.c.prediction_id == predictions.c.id)
     .order_by(predictions.c.id)
 )
+
+
+SECOND_READING = checks.c.reread_rate, checks.c.reread
+"""The columns that `to_second_reading` reads."""
+
+REREAD_DRAW = checks.c.reread_rate, checks.c.reread_draw
+"""The columns that `to_reread_draw` reads."""
 
 
 class TruthStore(Store):
@@ -156,6 +164,17 @@ def to_check(row: RowMapping) -> Check:
         for name in ("labels", "audit_labels", "lead_labels")
     }
     return of_row(Check, checks, row, **labels)
+
+
+def to_second_reading(rate: float | None, done: bool | None) -> SecondReading | None:
+    """Return what became of an auditor's agreement; None without one."""
+    return None if done is None else SecondReading(rate or 1.0, done)
+
+
+def to_reread_draw(row: RowMapping) -> RereadDraw | None:
+    """Return what decided on a second reading; None unless it is stored with the answer."""
+    rate, draw = (row[column] for column in REREAD_DRAW)
+    return None if rate is None or draw is None else RereadDraw(rate, draw)
 
 
 def _to_facts(rows: Sequence[RowMapping]) -> Facts:

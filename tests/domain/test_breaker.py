@@ -70,7 +70,7 @@ def test_an_unfinished_audit_counts_as_right_until_it_is_overdue(
 def test_an_agreement_read_again_stands_for_those_that_were_not() -> None:
     audit = WatchedAudit("id", START, 0.9, False, None, Identity("a", "1", 0.5), True)
     assert audit.stands_for == 1.0
-    assert audit._replace(reread_rate=0.125).stands_for == 8.0
+    assert audit._replace(chance=0.125).stands_for == 8.0
 
 
 def test_of_copies_the_first_with_an_answer_counts_although_a_lead_is_to_read_it() -> None:

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, and_, func, select
 
 from setwise.service.domain.certification import AuditedPrediction, Scorer
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.routing.audits import RereadDraw
 from setwise.service.stores.tables import annotations, predictions, routing_policies
 from setwise.service.stores.truth import to_annotation
 
@@ -16,13 +17,8 @@ class OldAudit(NamedTuple):
 
     labels: tuple[str, ...]
     annotations: tuple[Annotation, ...]
-    reread_rate: float
-    reread_draw: float
+    reread: RereadDraw
     held_back: bool
-
-    @property
-    def reread(self) -> bool:
-        return self.reread_draw < self.reread_rate
 
     @property
     def audit(self) -> Annotation | None:
@@ -46,7 +42,7 @@ class OldAudit(NamedTuple):
     def counts(self) -> tuple[bool, bool]:
         if self.wrong is False:
             return False, False
-        missed = self.reread and self.agreed
+        missed = self.reread.drawn and self.agreed
         return not missed, missed
 
     @property
@@ -68,8 +64,7 @@ def certification_audits(
         OldAudit(
             audit.labels,
             tuple(answers[audit.id]),
-            audit.reread_rate,
-            audit.reread_draw,
+            audit.reread,
             audit.held_back,
         )
         for audit in audits

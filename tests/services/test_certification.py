@@ -12,7 +12,7 @@ from setwise.service.domain.errors import (
     StaleVersion,
 )
 from setwise.service.domain.predictions import Decision, Reason, ScoredSet
-from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole, RereadDraw
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.transaction import Transactions
 from tests import building
@@ -123,9 +123,8 @@ def test_the_chance_of_a_second_reading_is_stored_with_the_answer(loop: Loop) ->
         found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
         for one in found:
             assert one.reading is not None
-            assert one.reading.reread_rate == 0.4
-            assert one.reading.reread_draw == LOTTERY.reread(one.client_id, one.name)
-            assert (not one.reading.waits) is (one.reading.reread_draw >= 0.4)
+            assert one.reading.reread == RereadDraw(0.4, LOTTERY.reread(one.client_id, one.name))
+            assert one.reading.waits is one.reading.reread.drawn
         transaction.texts.forget([one.id for one in made])
         transaction.commit()
     known = loop.certify(ADMIN.id).evidence
@@ -138,10 +137,13 @@ def test_leads_read_more_again_where_sets_may_be_sent(loop: Loop) -> None:
     loop.settle(ANN)
     with loop.begin(read_only=True) as transaction:
         found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
-    rates = {one.confidence: one.reading.reread_rate for one in found if one.reading is not None}
+    rates = {
+        one.confidence: one.reading.reread.rate
+        for one in found
+        if one.reading is not None and one.reading.reread is not None
+    }
     assert rates[0.3] == pytest.approx(0.2 * 0.4)
     high = rates[0.9]
-    assert high is not None
     assert 0.4 < high < 1.0
 
 

@@ -11,7 +11,7 @@ from setwise.models.guarantees.drift import drift_statistic
 from setwise.models.guarantees.thresholds import certify_adjudicated
 from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
 from setwise.service.domain.certification import AuditedPrediction, gather
-from setwise.service.domain.routing.audits import READING_TIME, Identity
+from setwise.service.domain.routing.audits import READING_TIME, Identity, RereadDraw
 from setwise.service.domain.truth import AuditReading
 from tests.fakes import START
 
@@ -38,8 +38,7 @@ def audits(
             created_at=NOW - timedelta(days=days * (n - place) / n),
             labels=("a",),
             reading=(RIGHT if good else WRONG) if done else None,
-            reread_rate=1.0,
-            reread_draw=0.5,
+            reread=RereadDraw(1.0, 0.5),
         )
         for place, (good, done) in enumerate(zip(right, finished, strict=True))
     ]
@@ -54,7 +53,7 @@ def certified(found: Sequence[AuditedPrediction]) -> bool:
         [one.counts()[0] for one in gathered.audits],
         [one.counts()[1] for one in gathered.audits],
         1.0,
-        [one.reread_draw for one in gathered.audits],
+        [one.reread.draw for one in gathered.audits],
         target=TARGET,
         risk=RISK,
     )
@@ -166,7 +165,7 @@ def weeks_below_target(random: np.random.Generator, reread_rate: float, beta: fl
             finished_at=START,
             document=Identity("a", f"{place}", None),
             agreed=bool(says),
-            reread_rate=reread_rate if again else None,
+            chance=reread_rate if again else None,
         )
         for place, (good, says, again) in enumerate(zip(right, agreed, reread, strict=True))
     ]

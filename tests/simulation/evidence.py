@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
 from setwise.service.domain.policy import first_policy
-from setwise.service.domain.routing.audits import READING_TIME, AuditPlan
+from setwise.service.domain.routing.audits import READING_TIME, AuditPlan, RereadDraw
 from setwise.service.domain.routing.rules import Rule
 from setwise.service.domain.truth import AuditReading
 from setwise.service.services.analysis.proofs import ProofQuestion, answer
@@ -68,8 +68,7 @@ class Audits:
                 created_at=NOW - timedelta(weeks=weeks),
                 labels=(label,),
                 reading=reading,
-                reread_rate=self.reread_rate,
-                reread_draw=again,
+                reread=RereadDraw(self.reread_rate, again),
             )
 
 

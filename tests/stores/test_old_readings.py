@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from setwise.service.domain.documents import Audited, DocumentFilter, DocumentState, Order
 from setwise.service.domain.recalibration import Noise, answer_of
-from setwise.service.domain.reports import CONFIDENT, Span
+from setwise.service.domain.reports import CONFIDENT, Known, Span
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.tables import annotations, outcomes
@@ -44,10 +44,8 @@ def _audits(transaction: Transaction) -> None:
         store = transaction.certifications
         drawn = [*store.audited(scorer), *store.held_back(scorer)]
         drawn = [
-            audit._replace(
-                reread_rate=audit.reading.reread_rate, reread_draw=audit.reading.reread_draw
-            )
-            if audit.reading is not None
+            audit._replace(reread=audit.reading.reread)
+            if audit.reading is not None and audit.reading.reread is not None
             else audit
             for audit in drawn
         ]
@@ -56,9 +54,15 @@ def _audits(transaction: Transaction) -> None:
         watched = audits.watched(transaction._connection, scorer)
         for audit in transaction.breakers.audits(scorer, after=None, limit=1_000):
             seen += 1
-            found = (audit.right, audit.finished_at, audit.agreed, audit.reread_rate)
+            found = (audit.right, audit.finished_at, audit.agreed, audit.chance)
             assert found == watched[audit.prediction_id]
     assert seen
+
+
+def _said(known: Known) -> tuple[object, ...]:
+    """Return what a report says of a prediction, as it was read before."""
+    rate, done = known.agreement or (None, None)
+    return known.reviewer_agreed, known.outcome_agreed, done, rate
 
 
 def _reports(transaction: Transaction) -> None:
@@ -67,17 +71,13 @@ def _reports(transaction: Transaction) -> None:
     evidence = transaction.history.evidence(1_000, with_labels=False)
     for made, found in zip(predictions[::-1], evidence, strict=True):
         was = old[made.id]
-        assert (found.reviewer_agreed, found.outcome_agreed, found.reread) == was[:3]
-        if found.reread is not None:
-            assert found.reread_rate == was.reread_rate
+        assert _said(found) == was[:4]
     checked = transaction.reports.checked(EARLY, 1_000)
     assert {each.prediction_id: each.truth for each in checked} == {
         name: was.truth for name, was in old.items() if was.truth is not None
     }
     for each in checked:
-        assert (each.reviewer_agreed, each.outcome_agreed, each.reread) == old[each.prediction_id][
-            :3
-        ]
+        assert _said(each) == old[each.prediction_id][:4]
     segment = Segment("site", "north")
     for store, meant in (
         (transaction.reports, predictions),
@@ -89,7 +89,7 @@ def _reports(transaction: Transaction) -> None:
         counted = Counter[tuple[object, ...]]()
         for cell in store.tally(EARLY):
             kind = cell.day, cell.decision, cell.reason, cell.inclusion_probability
-            counted[*kind, *cell[4:6], *cell[8:]] += cell.documents
+            counted[*kind, *_said(cell)] += cell.documents
         expected = Counter[tuple[object, ...]]()
         for made in meant:
             probability = made.selection.inclusion_probability

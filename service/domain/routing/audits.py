@@ -94,6 +94,20 @@ def _numbers(drawn: bytes) -> tuple[float, float, float]:
     return audit * unit, overlap * unit, reread * unit
 
 
+class RereadDraw(NamedTuple):
+    """What decided whether a lead reads an audit again, whatever the auditor answered."""
+
+    rate: float
+    """Probability of a second reading."""
+    draw: float
+    """What was drawn: a lead reads the document if it is below the rate."""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it was drawn for a second reading."""
+        return self.draw < self.rate
+
+
 class Identity(NamedTuple):
     """The identity of a document: its name, and the draw of its content."""
 

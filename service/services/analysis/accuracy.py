@@ -68,9 +68,9 @@ def columns(checks: Sequence[Weighed]) -> tuple[Sums, Largest]:
 def _agreement(check: Known) -> tuple[bool, bool, float]:
     """Return whether only an auditor's agreement counts, and its second reading."""
     # An outcome takes precedence over auditors, and is the truth.
-    if check.reread is None or check.outcome_agreed is not None:
+    if check.agreement is None or check.outcome_agreed is not None:
         return False, False, 1.0
-    return True, check.reread, check.reread_rate or 1.0
+    return True, check.agreement.done, check.agreement.rate
 
 
 def share(checks: Sequence[Known], risk: float, known: Standing | None = None) -> Share:

@@ -158,7 +158,7 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
     # The proof covers only sets above the policy's floor.
     floor = policy.confidence_floor or 0.0
     audits = [audit for audit in gathered.audits if audit.confidence >= floor]
-    rates = [audit.reread_rate for audit in audits]
+    rates = [audit.reread.rate for audit in audits]
     counts = [audit.counts() for audit in audits]
     proof = certify_adjudicated(
         [confidence for confidence in predicted if confidence >= floor],
@@ -166,7 +166,7 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
         [found_wrong for found_wrong, _ in counts],
         [missed for _, missed in counts],
         rates if audits else policy.audits.gold_reread_rate,
-        [audit.reread_draw for audit in audits],
+        [audit.reread.draw for audit in audits],
         target=policy.target_accuracy,
         risk=question.risk,
         weeks=[(audit.created_at - _EPOCH) / _WEEK for audit in audits],

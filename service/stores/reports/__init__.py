@@ -42,6 +42,7 @@ from setwise.service.stores.tables import (
     predictions,
     review_tasks,
 )
+from setwise.service.stores.truth import SECOND_READING, to_second_reading
 
 LONGEST_READING_S = 900.0
 """Longer gaps count as breaks, not as work."""
@@ -56,8 +57,6 @@ _CHECKED = (
     "inclusion_probability",
     "reviewer_agreed",
     "outcome_agreed",
-    "reread",
-    "reread_rate",
 )
 
 
@@ -82,14 +81,13 @@ class ReportStore:
         """Return counts of the predictions made since ``since``, of each day and kind."""
         column, check = predictions.c, checks.c
         kinds = (
+            *SECOND_READING,
             self._day(column.created_at),
             column.decision,
             column.reason,
             column.inclusion_probability,
             check.reviewer_agreed,
             check.outcome_agreed,
-            check.reread,
-            case((check.reread.is_not(None), check.reread_rate)),
         )
         query = (
             select(*kinds, func.count(), func.sum(column.confidence))
@@ -99,8 +97,8 @@ class ReportStore:
             .group_by(*_first(len(kinds)))
         )
         return [
-            Cell(_date(row[0]), *row[1:6], *row[8:], *row[6:8])
-            for row in self._connection.execute(query)
+            Cell(_date(day), *kind)._replace(agreement=to_second_reading(rate, done))
+            for rate, done, day, *kind in self._connection.execute(query)
         ]
 
     def steps(self, since: datetime, *, before: datetime | None = None) -> list[StepCount]:
@@ -167,6 +165,7 @@ class ReportStore:
                 # Only the first candidate, because the others make up most of the row.
                 column.candidates[0].label("first"),
                 *(check[name] for name in _CHECKED),
+                *SECOND_READING,
             )
             .join(checks, check.prediction_id == column.id)
             .where(column.id.in_(ids), column.created_at >= since)
@@ -178,6 +177,7 @@ class ReportStore:
                 metadata=opened(row["metadata"], row["id"], row["client_id"], otherwise={}),
                 labels=tuple(row["first"]["labels"]),
                 truth=tuple(row["labels"]),
+                agreement=to_second_reading(*(row[each] for each in SECOND_READING)),
                 **{name: row[name] for name in _CHECKED if name != "labels"},
             )
             for row in self._connection.execute(query.order_by(column.id)).mappings()
