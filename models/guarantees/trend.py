@@ -51,7 +51,7 @@ def recent_accuracy(
     >>> errors = (np.arange(1000) % 25 < weeks / 10).astype(float)  # up to 4 of 25
     >>> found = recent_accuracy(np.array([0.9]), np.full(1000, 0.9), errors, weeks, 0.9)
     >>> bool(errors.mean() < 0.1), found.round(2).tolist()
-    (True, [0.85])
+    (True, [0.83])
     """
     if len(confidence) == 0:
         return np.ones(len(thresholds))
