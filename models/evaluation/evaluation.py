@@ -60,8 +60,8 @@ def evaluate(
     ----------
     predictor : SetPredictor or fitted SetClassifier
     dataset : Dataset
-        Documents that the predictor has not seen, of its kind. Labels that it lacks count as
-        misses.
+        Documents that the predictor has not seen, of its kind; for a classifier on top of another
+        one, those that this one reads. Labels that it lacks count as misses.
     progress : callable, optional
         Called with the share of the documents done.
     bootstrap : int
@@ -78,6 +78,8 @@ def evaluate(
     ------
     ValueError
         If the data do not fit the predictor.
+    TypeError
+        If the predictor or the data are something else.
     """
     predictor, dataset = reading(predictor, dataset)
     running, dataset, seconds = measure(predictor, dataset, progress)

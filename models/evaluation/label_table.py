@@ -210,12 +210,22 @@ def label_table(
     label_names : sequence of str, optional
         By default the columns of a data frame, the sorted labels of the lists, or "0" to L - 1.
     level : float, default=0.9
-        Of the bounds, in (0, 1); they are exact for a random sample of documents.
+        Of the bounds, in (0, 1); they are exact for a random sample of documents [1]_.
+
+    Returns
+    -------
+    LabelTable
+        Print it for the labels with most errors; ``to_dict`` has all of them.
 
     Raises
     ------
     ValueError
         If the forms or shapes differ, or a value is out of range.
+
+    References
+    ----------
+    .. [1] C. Clopper and E. Pearson, "The use of confidence or fiducial limits illustrated in the
+       case of the binomial", Biometrika 26, 1934.
 
     Examples
     --------

@@ -87,22 +87,33 @@ def report(
     ----------
     model : SetPredictor or fitted SetClassifier
     dataset : Dataset
-        Documents that the model has not seen, of its kind.
+        Documents that the model has not seen, of its kind; for a classifier on top of another
+        one, those that this one reads.
     compare : SetPredictor or fitted SetClassifier, optional
         Another model, shown beside the first, with paired tests.
-    target, risk : float
-        Accuracy to prove for what is sent, and the probability that the proof may be wrong.
+    target : float, default=0.95
+        Accuracy to prove for what is sent, in (0, 1].
+    risk : float, default=0.1
+        Probability, in (0, 1), that the proof may be wrong. It takes the documents as a random
+        sample of those to come.
     names : sequence of str
         Of the two models.
     command : str
         How the report is made again.
     progress : callable, optional
-        Called with the share of the work done.
+        Called with the share of the work done, in [0, 1].
+
+    Returns
+    -------
+    ModelReport
+        ``save`` writes the file; ``certificate`` and ``findings`` have what it shows.
 
     Raises
     ------
     ValueError
         If the documents do not fit a model, or a value is out of range.
+    TypeError
+        If a model or the documents are something else.
     """
     models = [model] if compare is None else [model, compare]
 
