@@ -311,6 +311,18 @@ def test_a_server_reads_and_writes_while_keys_change(opened: Open) -> None:
     assert all(text_of(alone, one) == "fever" for one in added)
 
 
+def test_what_was_planted_in_a_purged_row_is_purged_again(opened: Open) -> None:
+    engine = opened(ONE)
+    planted = stored(engine)
+    for hour in range(2):
+        with Transactions(engine)() as transaction:
+            purged = transaction.texts.purge([planted], START + timedelta(hours=hour))
+        assert purged == (hour == 0)
+        assert text_of(engine, planted) is None
+        unguarded(engine, f"UPDATE predictions SET text = 'planted' WHERE id = '{planted}'")
+        assert text_of(engine, planted) == UNREADABLE
+
+
 def _killed_half_way(url: str) -> None:
     encryption._ROWS_AT_ONCE = 3
     engine = create(url, cipher=TextCipher([TWO, ONE]))
