@@ -375,7 +375,7 @@ _PROMISE: tuple[tuple[str, str, _Measure], ...] = (
     ),
     (
         "setwise_reviews_overdue",
-        "Documents whose due time has passed and that wait for a person.",
+        "Reviews that are not completed although their due time has passed.",
         lambda glance: glance.queue.overdue,
     ),
 )

@@ -110,6 +110,8 @@ RIGHTS = (
         """
         /cockpit
         /cockpit/details
+        /cockpit/labels
+        /cockpit/labels/table.{form}
         /board/labels
         /board/labels/label
         /board/labels/template.{form}

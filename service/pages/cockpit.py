@@ -13,23 +13,26 @@ from setwise.models.figures.numerals import confidence, percent, plural, span, w
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.documents import Audited, DocumentState
-from setwise.service.domain.errors import NotFound
+from setwise.service.domain.errors import ModelUnavailable, NotFound
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages import documents
-from setwise.service.pages.figures import errors, what_if, work
+from setwise.service.pages.figures import errors, label_table, what_if, work
+from setwise.service.pages.figures.label_table import LabelOrder
 from setwise.service.pages.figures.table import Figure, Value
 from setwise.service.pages.rendering import page, taken_away
 from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.visitors import who_may
 from setwise.service.services.all import Services
 from setwise.service.services.analysis.cockpit import Cockpit, Glance
+from setwise.service.services.analysis.labels import LabelBasis, LabelTrust
 from setwise.service.services.analysis.over_time import Granularity, Period
 from setwise.service.services.analysis.what_if import WhatIf
 from setwise.service.sign_in.sessions import Visit
 
-HERE, DETAILS = "/cockpit", "/cockpit/details"
+LABELS_SHOWN = 50
+HERE, DETAILS, LABELS = "/cockpit", "/cockpit/details", "/cockpit/labels"
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,16 @@ def _periods(today: date) -> Sequence[tuple[str, Period]]:
         ("3 months", Period(91, Granularity.WEEK)),
         ("1 year", Period(364, Granularity.WEEK)),
     )
+
+
+@dataclass(frozen=True)
+class LabelQuery(CockpitQuery):
+    """What the address of the label table asks for."""
+
+    basis: LabelBasis = LabelBasis.SENT
+    order: LabelOrder = LabelOrder.ERRORS
+    find: str = ""
+    page: int = 1
 
 
 Leads = Annotated[Visit, Depends(who_may(Permission.REPORT))]
@@ -94,6 +107,49 @@ def details(services: ServicesOf, visit: Leads, query: QueryOf) -> Response:
         "may_change": visit.caller.may(Permission.ADMINISTER),
     }
     return page("cockpit_details.html", values | _frame(seen, query), visit=visit)
+
+
+@router.get(LABELS)
+def labels(services: ServicesOf, visit: Leads, query: Annotated[LabelQuery, Depends()]) -> Response:
+    """Show which labels can be trusted."""
+    seen = services.reports.glance(visit.caller, query, segment=query.segment)
+    trust = _trust(services, visit.caller, query)
+    found = label_table.chosen(trust, query.find, query.order)
+    last = max(1, -(-len(found) // LABELS_SHOWN))
+    place = min(max(query.page, 1), last)
+    shown = found[(place - 1) * LABELS_SHOWN : place * LABELS_SHOWN]
+    behind = partial(_address(seen), **between(seen.since.date(), seen.until))
+    values = {
+        "figure": label_table.figure(trust, shown),
+        "rows": [(each, label_table.links(each, behind)) for each in shown],
+        "number": len(found),
+        "orders": list(LabelOrder),
+        "place": place,
+        "last": last,
+        "at": lambda **more: replace(query, **more).address("/labels"),
+        "share": label_table.share,
+    }
+    return page("cockpit_labels.html", values | _frame(seen, query), visit=visit)
+
+
+@router.get(f"{LABELS}/table.{{form}}")
+def download_labels(
+    services: ServicesOf, form: str, visit: Leads, query: Annotated[LabelQuery, Depends()]
+) -> Response:
+    """Give the label table as CSV or JSON."""
+    trust = _trust(services, visit.caller, query)
+    rows = label_table.chosen(trust, query.find, query.order)
+    return taken_away(label_table.figure(trust, rows), form)
+
+
+def _trust(services: Services, caller: Caller, query: LabelQuery) -> LabelTrust:
+    try:
+        vocabulary = frozenset(services.reviews.predictors.active().labels)
+    except ModelUnavailable:
+        vocabulary = frozenset()
+    return services.reports.labels(
+        caller, vocabulary, query, segment=query.segment, basis=query.basis
+    )
 
 
 @router.get(f"{HERE}/{{name}}.{{form}}")

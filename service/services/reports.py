@@ -1,6 +1,6 @@
 """Reports for leads: counts, backlog, cockpit, reliability and automation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
@@ -26,6 +26,7 @@ from setwise.service.services.analysis.forecast import (
     over,
     under,
 )
+from setwise.service.services.analysis.labels import LabelBasis, LabelTrust, label_trust
 from setwise.service.services.analysis.mistakes import mistakes
 from setwise.service.services.analysis.over_time import (
     LAST_DAYS,
@@ -178,6 +179,34 @@ class Reports:
             calibrator=verdict(newest[0].report) if newest else None,
             mistakes=mistakes(checked, seen.known, policy.risk, clients),
         )
+
+    def labels(
+        self,
+        caller: Caller,
+        vocabulary: Collection[str],
+        period: Period | None = None,
+        *,
+        segment: str | None = None,
+        basis: LabelBasis = LabelBasis.SENT,
+    ) -> LabelTrust:
+        """Return which labels of the documents of a period can be trusted.
+
+        Raises `InvalidRequest` as `cockpit` does.
+
+        ``vocabulary``: The labels that the active model knows.
+        """
+        caller.require(Permission.REPORT)
+        period = period or Period()
+        since, before = self._since(period), period.before()
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            policy = gate_of(transaction.policies.current(), segment)
+            reports = transaction.reports.within(policy.segment)
+            known = standing(reports.tally(since, before=before))
+            checks = reports.checked(since, MOST_CHECKED, before=before)
+            marginals = transaction.predictions.marginals_of(
+                [each.prediction_id for each in checks]
+            )
+        return label_trust(checks, known, marginals, vocabulary, basis)
 
     def _since(self, period: Period) -> datetime:
         """Return when a period starts; raises `InvalidRequest` if it is out of range."""

@@ -108,6 +108,17 @@ class PredictionStore(Store):
             for row in rows
         }
 
+    def marginals_of(self, ids: Sequence[str]) -> dict[str, list[Marginal]]:
+        """Return the marginals of predictions by id."""
+        column = predictions.c
+        return {
+            id_: [Marginal(each["label"], each["probability"]) for each in marginals]
+            for part in _parts(ids)
+            for id_, marginals in self._connection.execute(
+                select(column.id, column.marginals).where(column.id.in_(part))
+            )
+        }
+
     def purge_keys(self, before: datetime, most: int) -> int:
         """Delete at most ``most`` idempotency keys from before a time; return the number."""
         key = idempotency_keys.c

@@ -19,6 +19,7 @@ from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from setwise.service.pages.figures.work import accuracy, promise, undecided
 from setwise.service.services.analysis.cockpit import Cockpit
+from setwise.service.services.analysis.labels import LabelBasis
 from setwise.service.services.analysis.mistakes import mistakes
 from setwise.service.services.analysis.over_time import Granularity, Period, Queue, over_time, queue
 from setwise.service.services.analysis.what_if import STEPS, WhatIf
@@ -113,6 +114,24 @@ def test_an_empty_service_has_a_cockpit_too(begin: Transactions) -> None:
     assert len(seen.rows) == 35
     assert seen.certificate.certified is False
     assert seen.queue.empty_in_days == 0.0
+
+
+def test_labels_are_those_of_audited_sets_unless_all_checked_ones_are_asked_for(
+    filled: Transactions,
+) -> None:
+    reports = building.reports(filled, FakeClock())
+    sent = reports.labels(LEAD, ["a", "b"])
+    assert (sent.documents, sent.drawn) == (10, True)
+    assert [(each.row.label, each.row.missing, each.row.extra) for each in sent.labels] == [
+        ("b", 0, 1),
+        ("c", 1, 0),
+        ("a", 0, 0),
+    ]
+    assert [each.of_model for each in sent.labels] == [True, False, True]
+    assert sent.labels[2].row.mean_probability == pytest.approx(0.98)
+    every = reports.labels(LEAD, ["a", "b"], basis=LabelBasis.CHECKED)
+    assert (every.documents, every.drawn) == (30, False)
+    assert every.labels[0].row.extra == 21
 
 
 def test_accuracy_of_what_was_sent_is_that_of_its_audits(begin: Transactions) -> None:
