@@ -498,7 +498,7 @@ def submit(edge: EdgeOf, visit: Submits, form: Annotated[Submitted, Depends()]) 
             "“These labels”."
         )
     elif _decided(edge.services, visit.caller, task, labels, form):
-        return claim(edge.services, visit)
+        return go(DESK)
     return _page(edge, visit, QueueFilter(), form)
 
 
@@ -520,7 +520,9 @@ def _decided(
     additions = Additions(new, insist=True, label_missing=missing)
     comment = form.comment.strip() or None
     try:
-        services.reviews.decide(caller, task.id, named, comment, form.version, additions=additions)
+        services.reviews.decide(
+            caller, task.id, named, comment, form.version, additions=additions, then_claim=True
+        )
     except InvalidRequest as refusal:
         form.fault = " ".join(
             [refusal.detail, *(f"{each.detail.capitalize()}." for each in refusal.faults)]

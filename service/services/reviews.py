@@ -179,30 +179,35 @@ class Reviews(Answered):
         """
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
-            now = self.now()
-            held = transaction.reviews.held_by(caller.id, now)
-            if held >= self.most_leases:
-                raise errors.TooManyLeases(
-                    f"You hold {held} tasks, the most that one person may; "
-                    "complete, skip or release one first."
-                )
-            policy = transaction.policies.current()
-            task = transaction.reviews.next_for(
-                caller.id,
-                now,
-                escalated=caller.may(Permission.REPORT),
-                only=only,
-                filters=filters,
-                segment=None if filters.segment is None else policy.segment_of(filters.segment),
+            return self._claim(transaction, caller, filters, only)
+
+    def _claim(
+        self, transaction: Transaction, caller: Caller, filters: QueueFilter, only: str | None
+    ) -> ReviewTask | None:
+        now = self.now()
+        held = transaction.reviews.held_by(caller.id, now)
+        if held >= self.most_leases:
+            raise errors.TooManyLeases(
+                f"You hold {held} tasks, the most that one person may; "
+                "complete, skip or release one first."
             )
-            if task is None:
-                return None
-            claimed = task.claimed(caller.id, now, self.lease)
-            taken_from = task.lease.holder if task.lease else None
-            transaction.reviews.save(claimed)
-            if not claimed.blind:
-                transaction.reviews.note_reader(caller.id, [claimed.prediction.id], now)
-            self._log(transaction, caller, "review.claimed", claimed, taken_from=taken_from)
+        policy = transaction.policies.current()
+        task = transaction.reviews.next_for(
+            caller.id,
+            now,
+            escalated=caller.may(Permission.REPORT),
+            only=only,
+            filters=filters,
+            segment=None if filters.segment is None else policy.segment_of(filters.segment),
+        )
+        if task is None:
+            return None
+        claimed = task.claimed(caller.id, now, self.lease)
+        taken_from = task.lease.holder if task.lease else None
+        transaction.reviews.save(claimed)
+        if not claimed.blind:
+            transaction.reviews.note_reader(caller.id, [claimed.prediction.id], now)
+        self._log(transaction, caller, "review.claimed", claimed, taken_from=taken_from)
         return claimed
 
     def extend(self, caller: Caller, task_id: str) -> ReviewTask:
@@ -296,10 +301,13 @@ class Reviews(Answered):
         expected_version: int | None,
         *,
         additions: Additions = NO_ADDITIONS,
+        then_claim: bool = False,
     ) -> StoredDecision:
         """Decide a claimed task; the caller's decisions before the newest few become final.
 
         Parameters and errors are those of `complete`. Repeating the same request changes nothing.
+
+        ``then_claim``: Whether to claim the next task with it, unless the caller holds one.
         """
         caller.require(Permission.REVIEW)
         if expected_version is None:
@@ -316,6 +324,8 @@ class Reviews(Answered):
                 task = self._decided(task, caller, labels, comment, expected_version)
                 transaction.reviews.save(task)
                 self._log(transaction, caller, "review.decided", task)
+            if then_claim and not transaction.reviews.leased_to(caller.id, self.now()):
+                self._claim(transaction, caller, EVERYTHING, None)
         no_undo = self.undo_window <= timedelta(0)
         self.submit_decisions_of(caller.id, keep=0 if no_undo else MOST_UNDOABLE)
         return StoredDecision(task, self._undo_left_s(task))
