@@ -68,6 +68,18 @@ def test_the_promise_is_measured_for_each_segment(service: Service) -> None:
     assert re.search(r'setwise_oldest_review_seconds\{segment="all"\} \d', text)
     assert "setwise_threshold_ratio{" not in text  # nothing is sent yet
     assert "setwise_accuracy_ratio{" not in text  # nothing is checked yet
+    assert "setwise_promised_accuracy_ratio{" not in text  # nothing is confident enough yet
+    assert 'setwise_reviews_overdue{segment="all"} 0.0' in text
+
+
+def test_what_is_overdue_and_what_confidences_promise_is_measured(service: Service) -> None:
+    service.fix_threshold(0.8)
+    service.predict("0.9")
+    late = {"document": {"text": "0.3"}, "due_at": "2026-01-01T00:00:00Z"}
+    assert service.post("/v1/predictions", by="client", json=late).status_code == 201
+    text = service.get("/metrics").text
+    assert 'setwise_promised_accuracy_ratio{segment="all"} 0.9' in text
+    assert 'setwise_reviews_overdue{segment="all"} 1.0' in text
 
 
 def test_each_segment_has_a_promise_of_its_own(service: Service) -> None:
