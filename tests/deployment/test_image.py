@@ -29,7 +29,7 @@ rm -f /usr/lib/python3.11/EXTERNALLY-MANAGED
 cd /usr/share/python-wheels
 python -m pip install --quiet --no-index --ignore-installed --no-deps --root-user-action=ignore \
   pip-*.whl setuptools-*.whl
-dpkg --purge --force-depends python3-pip
+dpkg --purge --force-depends python3-pip python3-wheel
 """
 """Makes Debian's Python like that of the base image: with a pip that can be uninstalled."""
 
@@ -115,7 +115,7 @@ def test_the_image_migrates_examines_and_serves_as_nobody_in_particular(
     made = setwise("key", "create", "--role", "client", "--name", "me", "--json")
     key = json.loads(made)["key"]
     assert "fault" not in setwise("doctor")
-    assert setwise("backup", "/var/lib/setwise/all.zip").endswith("at revision 0001\n")
+    assert setwise("backup", "/var/lib/setwise/all.zip").endswith(" at revision 0001")
     with held_port() as port:
         serve = [str(port) if word == "8000" else word for word in image["Cmd"]]
         process = subprocess.Popen(
