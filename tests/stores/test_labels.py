@@ -7,9 +7,12 @@ import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.certification import Scorer
 from setwise.service.domain.documents import DocumentFilter
-from setwise.service.domain.errors import SimilarLabels, StaleVersion
+from setwise.service.domain.errors import InvalidRequest, SimilarLabels, StaleVersion
 from setwise.service.domain.labels import (
+    NO_ADDITIONS,
     UNNAMED,
     Additions,
     CatalogueLabel,
@@ -18,7 +21,9 @@ from setwise.service.domain.labels import (
     MissingLabels,
 )
 from setwise.service.domain.predictions import Document, Prediction, Submission
+from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.domain.truth import check
 from setwise.service.services.labels import Labels
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
@@ -227,3 +232,71 @@ def test_a_label_file_neither_loses_nor_overwrites_what_people_gave(office: Offi
         NEW: "Its name",
         "kept": None,
     }
+
+
+BEYOND = pytest.mark.parametrize(
+    "additions", [Additions([NEW]), Additions(label_missing=True)], ids=["new", "without a name"]
+)
+
+
+def _audited(office: Office, **rates: float) -> Prediction:
+    audits = AuditPlan(certification_rate=1.0, **rates)
+    return office.predict("0.9", threshold=0.8, audits=audits)
+
+
+def _complete(office: Office, by: Caller, additions: Additions, *labels: str) -> ReviewTask:
+    task = office.reviews.claim(by)
+    assert task is not None
+    given = [*labels, *additions.new_labels]
+    office.reviews.complete(by, task.id, given, None, task.version, additions=additions)
+    return task
+
+
+@BEYOND
+def test_a_set_beyond_the_model_is_wrong_for_whoever_asks(
+    office: Office, additions: Additions
+) -> None:
+    prediction = _audited(office)
+    scored = prediction.scored
+    scorer = Scorer(scored.model_version, scored.calibrator_version)
+    for person, kind in ((ANN, ReviewKind.AUDIT), (LEAD, ReviewKind.ADJUDICATION)):
+        assert _complete(office, person, additions, *scored.labels).kind is kind
+        with office.begin(read_only=True) as transaction:
+            known = check(transaction.truth.facts(prediction.id))
+            (audit,) = transaction.certifications.audited(scorer)
+        assert known is not None
+        assert (known.right, known.contradicted) == (False, True)
+        assert audit.wrong
+    assert office.labels.missing(LEAD).documents == 1
+
+
+@BEYOND
+def test_an_auditor_who_gave_the_known_part_alone_has_missed_an_error(
+    office: Office, additions: Additions
+) -> None:
+    prediction = _audited(office, gold_reread_rate=1.0)
+    _complete(office, ANN, NO_ADDITIONS, *prediction.scored.labels)
+    _complete(office, LEAD, additions, *prediction.scored.labels)
+    with office.begin(read_only=True) as transaction:
+        known = check(transaction.truth.facts(prediction.id))
+    assert known is not None
+    assert (known.audit_agreed, known.reread, known.lead_agreed) == (True, True, False)
+    assert known.right is False
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0], ids=["review", "audit"])
+@BEYOND
+def test_a_blind_audit_takes_the_same_answers_as_a_review(
+    office: Office, additions: Additions, rate: float
+) -> None:
+    audits = AuditPlan(certification_rate=rate)
+    office.predict("0.9" if rate else "0.4", threshold=0.8, audits=audits)
+    task = office.reviews.claim(ANN)
+    assert task is not None
+    assert task.blind is bool(rate)
+    with pytest.raises(InvalidRequest) as refused:
+        office.reviews.complete(ANN, task.id, ["zebra"], None, task.version)
+    assert [fault.pointer for fault in refused.value.faults] == ["/labels/0"]
+    given = ["a", "b", *additions.new_labels]
+    done = office.reviews.complete(ANN, task.id, given, None, task.version, additions=additions)
+    assert not done.agreed
