@@ -189,3 +189,28 @@ def test_an_answer_without_a_name_survives_a_reload_and_an_undo(
     expect(page.locator("#unnamed")).to_have_attribute("aria-pressed", "true")
     assert shown(page) == task_id
     assert said(site, task_id) is None
+
+
+def test_a_late_correction_asks_before_it_adds_a_label(sign_in: SignIn, site: Site) -> None:
+    own = next(
+        one
+        for one in site.services.reviews.recent(site.caller("reviewer")).items
+        if site.services.reviews.own(site.caller("reviewer"), one.prediction.id).obstacle is None
+    )
+    page = sign_in("reviewer", f"/recent/{own.prediction.id}")
+    box = page.locator("textarea#labels")
+    box.fill("court")
+    typed = page.get_by_label("Add a label")
+    typed.fill("Mu-sic")
+    typed.press("Enter")
+    page.get_by_role("button", name="Use “music”").click()
+    expect(box).to_have_value("court\nmusic")
+    typed.fill("heat wave")
+    typed.press("Enter")
+    page.get_by_role("button", name="Add it as a new label").click()
+    expect(box).to_have_value("court\nmusic\nheat wave")
+    assert_accessible(page)
+    page.get_by_label("Why").fill("a new code")
+    page.get_by_role("button", name="Correct", exact=True).click()
+    decided = page.get_by_role("region", name="What was decided")
+    expect(decided).to_contain_text("heat wave")
