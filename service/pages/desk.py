@@ -157,12 +157,17 @@ def look_alike(
     name, known = spelled(label), services.labels.catalogue(visit.caller)
     same = next((each for each in known if each.label == name), None)
     similar = services.labels.similar(visit.caller, name)
+    # Of the model's labels the one that equals the query comes first.
+    listed = [*services.labels.search(visit.caller, name, limit=1).items]
+    if same is not None and same.offered:
+        listed.append(LabelMatch(name, state=same.state, in_model=same.in_model))
     if same is not None and same.merged_into:
         similar = (same.merged_into, *similar)
     beyond = {each.label: each for each in known if not each.in_model}
     return answer(
         {
             "label": name,
+            "listed": next((each._asdict() for each in listed if each.label == name), None),
             "retired": same is not None and same.state is LabelState.RETIRED,
             "similar": [
                 LabelMatch(each, in_model=each not in beyond)._asdict()

@@ -62,6 +62,9 @@ def test_labels_much_like_a_new_one_are_named_before_it_is_added(
         said = desk.look(f"/labels/new?label={typed}").json()
         assert (said["label"], said["retired"]) == (name, retired)
         assert [match["label"] for match in said["similar"]] == similar
+        assert said["listed"] is None
+    for typed, in_model in (("long-covid", True), ("Fi%C3%A8vre", False)):
+        assert desk.look(f"/labels/new?label={typed}").json()["listed"]["in_model"] is in_model
 
 
 @pytest.mark.parametrize("kind", [ReviewKind.REVIEW, ReviewKind.AUDIT])

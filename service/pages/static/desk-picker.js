@@ -127,6 +127,10 @@ export class Picker {
   async #add(typed) {
     const reply = await this.#ask("/desk/labels/new", { label: typed });
     if (!reply || document.activeElement !== this.input) return;
+    const { listed } = reply;
+    if (listed && this.chosen(listed.label)) return this.clear();
+    if (listed)
+      return this.#done(() => this.picked(listed.label, listed.in_model ? "" : listed.state));
     if (!reply.similar.length && !reply.retired) return this.#done(() => this.added(reply.label, false));
     this.#shown = this.#query;
     const meant = remark(
