@@ -24,6 +24,12 @@ Floats = NDArray[np.float64]
 N_THRESHOLDS = 150
 """Number of hypotheses of a sequence. More refine the threshold without extra risk."""
 
+ASSUMED_ERRORS = (1.0, 1.5)
+"""Errors that the choice of the first test expects, as multiples of those that confidences promise.
+
+Where confidences are too high, a start that takes them at their word fails at once.
+"""
+
 PLANNED_POWER = 0.8
 """Probability of success for which further audits are planned."""
 
@@ -53,13 +59,19 @@ class ThresholdSequence:
     def start(self, test: AdjudicatedTest, n_audits: int, target: float, risk: float) -> int:
         """Return the index of the first test, chosen before any outcome.
 
-        It is where the test would have the highest power if the confidences were right: higher
-        thresholds have too few audits, lower ones too little accuracy. Wrong confidences give a
-        poor start, not a wrong certificate. Thresholds before it are never tested, those after it
-        until one fails.
+        It is where the test would have the highest power, on average over confidences that are
+        right and that promise too few errors (`ASSUMED_ERRORS`): higher thresholds have too few
+        audits, lower ones too little accuracy. Other confidences give a poor start, not a wrong
+        certificate. Thresholds before it are never tested, those after it until one fails.
         """
         expected = np.floor(n_audits * self.share).astype(np.int64)
-        return int(test.start_power(expected, self.confidence, target, risk).argmax())
+        powers = [
+            test.start_power(
+                expected, 1.0 - np.minimum(worse * (1.0 - self.confidence), 1.0), target, risk
+            )
+            for worse in ASSUMED_ERRORS
+        ]
+        return int(np.sum(powers, axis=0).argmax())
 
 
 def plan_sequence(predicted: ArrayLike, *, n_thresholds: int = N_THRESHOLDS) -> ThresholdSequence:

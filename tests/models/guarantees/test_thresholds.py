@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.papers.rival_thresholds import certify_clean
+from setwise.models.guarantees import sequence
 from setwise.models.guarantees.certificates import (
     Certificate,
     CertificateRefusal,
@@ -114,15 +115,31 @@ def test_the_start_of_the_sequence_knows_no_label():
     assert len(set(first)) == 1
 
 
+@pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.verify)])
+def test_the_start_allows_for_confidences_that_promise_too_few_errors(runs, monkeypatch):
+    predicted, _ = world(1, 3000)
+    lost, shares = [], []
+    for assumed in ((1.0,), sequence.ASSUMED_ERRORS):
+        monkeypatch.setattr(sequence, "ASSUMED_ERRORS", assumed)
+        for bias, found in ((0.0, lost), (0.06, shares)):
+            proofs = (
+                certify_clean(predicted, *world(500 + seed, 1000, bias), target=0.9, risk=0.05)
+                for seed in range(runs)
+            )
+            found.append(np.mean([proof.coverage if proof.certified else 0.0 for proof in proofs]))
+    assert shares[1] > 1.1 * shares[0]
+    assert lost[1] > 0.97 * lost[0], "where they are right, little is lost"
+
+
 def test_thresholds_are_quantiles_with_their_shares_and_means():
     predicted, _ = world(3, 1000)
-    sequence = plan_sequence(predicted)
-    assert (np.diff(sequence.thresholds) < 0).all()
+    planned = plan_sequence(predicted)
+    assert (np.diff(planned.thresholds) < 0).all()
     for step in (0, 70, 149):
-        above = predicted[predicted >= sequence.thresholds[step]]
-        assert sequence.share[step] == pytest.approx(len(above) / 1000)
-        assert sequence.confidence[step] == pytest.approx(above.mean())
-    assert sequence.share[-1] == 1.0
+        above = predicted[predicted >= planned.thresholds[step]]
+        assert planned.share[step] == pytest.approx(len(above) / 1000)
+        assert planned.confidence[step] == pytest.approx(above.mean())
+    assert planned.share[-1] == 1.0
 
 
 def test_no_audits_are_refused_with_the_number_that_would_do():
