@@ -134,7 +134,7 @@ def accuracy_bound(sample: Sample, risk: float, *, least: float = 0.0) -> float:
     --------
     >>> round(accuracy_bound(Sample(22, 0, 0, 1.0), 0.1), 4)  # 0.1 ** (1 / 22)
     0.9006
-    >>> 0.88 < accuracy_bound(Sample(100, 2, 0, 0.5), 0.1) < 0.94
+    >>> 0.88 < accuracy_bound(Sample(100, 2, 0, 0.5), 0.1) < 0.95
     True
     """
     if sample.reread_rate >= 1.0:
