@@ -244,6 +244,7 @@ class Labels(Answered):
             raise VersionRequired("Name the version of the label that you read in If-Match.")
         change, label = _spelled(change), spelled(label)
         with self.begin() as transaction:
+            self._known(transaction, label)
             transaction.labels.lock_documents(label)
             stored = self._known(transaction, label, for_update=True)
             if stored.version != expected_version:

@@ -28,6 +28,7 @@ from setwise.service.domain.labels import (
     MissingLabels,
     replaced,
 )
+from setwise.service.domain.text import unstorable
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.tables import (
     annotations,
@@ -79,11 +80,14 @@ class LabelStore(Store):
         return self._every(select(labels).where(unlike).order_by(_column.label), _to_label)
 
     def get(self, label: str, *, for_update: bool = False) -> CatalogueLabel | None:
+        if unstorable(label):
+            return None
         query = select(labels).where(_column.label == label)
         return self._first(query.with_for_update() if for_update else query, _to_label)
 
     def held(self, named: Sequence[str]) -> list[CatalogueLabel]:
         """Return the catalogue if labels are named; nobody renames those until this ends."""
+        named = [label for label in named if unstorable(label) is None]
         if not named:
             return []
         query = select(_column.label).where(_column.label.in_(named)).order_by(_column.label)

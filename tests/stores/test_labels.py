@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.documents import DocumentFilter
-from setwise.service.domain.errors import InvalidRequest, SimilarLabels, StaleVersion
+from setwise.service.domain.errors import InvalidRequest, LabelNotFound, SimilarLabels, StaleVersion
 from setwise.service.domain.labels import (
     NO_ADDITIONS,
     UNNAMED,
@@ -166,6 +166,27 @@ def test_what_was_written_cannot_be_changed_in_the_database(office: Office, engi
     ):
         with pytest.raises((IntegrityError, DBAPIError)), engine.begin() as connection:
             connection.execute(text(f"UPDATE annotations SET {change_}"))
+
+
+@pytest.mark.parametrize("odd", ["a\x00", "\ud800", "x" * 501])
+def test_a_name_that_cannot_be_stored_is_refused_or_not_there(office: Office, odd: str) -> None:
+    office.predict()
+    task = office.reviews.claim(ANN)
+    assert task is not None
+    for given in (Additions(), Additions([odd])):
+        with pytest.raises(InvalidRequest):
+            office.reviews.complete(ANN, task.id, [odd], None, task.version, additions=given)
+    with pytest.raises(InvalidRequest):
+        office.labels.propose(ANN, odd)
+    with pytest.raises(LabelNotFound):
+        office.labels.get(LEAD, odd)
+    with pytest.raises(LabelNotFound):
+        office.labels.change(LEAD, odd, LabelChange(LabelState.RETIRED), 1)
+    office.labels.propose(ANN, NEW)
+    for rest in ({"state": "accepted", "label": odd}, {"state": "merged", "merged_into": odd}):
+        wish = LabelChange(**{**rest, "state": LabelState(rest["state"])})
+        with pytest.raises(InvalidRequest):
+            office.labels.change(LEAD, NEW, wish, 1)
 
 
 def test_two_people_may_propose_one_label_at_once(office: Office) -> None:

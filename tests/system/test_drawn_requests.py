@@ -90,6 +90,7 @@ def known(server: Server) -> dict[str, list[str]]:
         "key_id": [spare.json()["details"]["id"]],
         drawing.SPARED: found["key_id"],  # who revokes a caller's key ends the drawing
         "labels": list(LABELS),
+        "merged_into": list(LABELS),
         "group": found["group_id"],
     }
 
