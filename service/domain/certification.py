@@ -182,7 +182,7 @@ class AuditedPrediction(NamedTuple):
     created_at: datetime
     labels: tuple[str, ...]
     reading: AuditReading | None
-    """None until the auditor has answered."""
+    """None until somebody has answered who decides on it."""
     metadata: Metadata | None = None
     """None if it has been erased."""
     reread: RereadDraw = RereadDraw(0.0, 1.0)

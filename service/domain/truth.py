@@ -101,8 +101,8 @@ class SecondReading(NamedTuple):
 class AuditReading(NamedTuple):
     """What was found in an audit. It says whether any scorer's set of the document is right."""
 
-    auditor: tuple[str, ...]
-    """The blind answer."""
+    auditor: tuple[str, ...] | None
+    """The blind answer; None where a lead decided without one."""
     lead: tuple[str, ...] | None = None
     """What a lead decided, or read afterwards; None if no lead did."""
     waits: bool = False
@@ -112,7 +112,7 @@ class AuditReading(NamedTuple):
 
     def agrees(self, labels: Collection[str]) -> bool:
         """Return whether the auditor gave these labels."""
-        return set(self.auditor) == set(labels)
+        return self.auditor is not None and set(self.auditor) == set(labels)
 
     def wrong(self, labels: Collection[str]) -> bool | None:
         """Return whether a set is wrong; None until the audit is complete.

@@ -344,10 +344,12 @@ def _about(segment: str | None) -> ColumnElement[bool]:
 
 
 def _reading(row: RowMapping) -> AuditReading | None:
-    if row["audit_labels"] is None:
+    auditor, lead = (
+        None if row[name] is None else tuple(row[name]) for name in ("audit_labels", "lead_labels")
+    )
+    if auditor is None and lead is None:
         return None
-    lead = None if row["lead_labels"] is None else tuple(row["lead_labels"])
-    return AuditReading(tuple(row["audit_labels"]), lead, row["waits"], to_reread_draw(row))
+    return AuditReading(auditor, lead, row["waits"], to_reread_draw(row))
 
 
 def _to_certification(row: RowMapping) -> Certification:

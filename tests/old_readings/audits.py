@@ -74,13 +74,17 @@ def certification_audits(
 
 def facts(audit: OldAudit | AuditedPrediction) -> dict[str, Any]:
     """Return what a certificate takes from an audit."""
-    read = audit.audit is not None if isinstance(audit, OldAudit) else audit.reading is not None
+    read = audit.audit is not None if isinstance(audit, OldAudit) else _read(audit)
     names = "labels", "agreed", "wrong", "decided", "reread", "held_back"
     return {
         "read": read,
         "counts": audit.counts(),
         **{name: getattr(audit, name) for name in names},
     }
+
+
+def _read(audit: AuditedPrediction) -> bool:
+    return audit.reading is not None and audit.reading.auditor is not None
 
 
 def watched(connection: Connection, scorer: Scorer) -> dict[str, tuple[Any, ...]]:
