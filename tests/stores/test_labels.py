@@ -23,7 +23,7 @@ from setwise.service.domain.labels import (
 from setwise.service.domain.predictions import Document, Prediction, Submission
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
-from setwise.service.domain.truth import check
+from setwise.service.domain.truth import Check, check
 from setwise.service.services.labels import Labels
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
@@ -31,7 +31,7 @@ from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
 from setwise.service.stores.database import new_id, utc_now
-from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import LOTTERY, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change
 
@@ -255,6 +255,11 @@ def test_a_label_file_neither_loses_nor_overwrites_what_people_gave(office: Offi
     }
 
 
+def _known(transaction: Transaction, prediction: Prediction) -> Check | None:
+    facts = transaction.truth.facts(prediction.id)
+    return check(prediction.id, facts.annotations, facts.outcomes)
+
+
 BEYOND = pytest.mark.parametrize(
     "additions", [Additions([NEW]), Additions(label_missing=True)], ids=["new", "without a name"]
 )
@@ -283,7 +288,7 @@ def test_a_set_beyond_the_model_is_wrong_for_whoever_asks(
     for person, kind in ((ANN, ReviewKind.AUDIT), (LEAD, ReviewKind.ADJUDICATION)):
         assert _complete(office, person, additions, *scored.labels).kind is kind
         with office.begin(read_only=True) as transaction:
-            known = check(transaction.truth.facts(prediction.id))
+            known = _known(transaction, prediction)
             (audit,) = transaction.certifications.audited(scorer)
         assert known is not None
         assert (known.right, known.contradicted) == (False, True)
@@ -299,7 +304,7 @@ def test_an_auditor_who_gave_the_known_part_alone_has_missed_an_error(
     _complete(office, ANN, NO_ADDITIONS, *prediction.scored.labels)
     _complete(office, LEAD, additions, *prediction.scored.labels)
     with office.begin(read_only=True) as transaction:
-        known = check(transaction.truth.facts(prediction.id))
+        known = _known(transaction, prediction)
     assert known is not None
     assert (known.audit_agreed, known.reread, known.lead_agreed) == (True, True, False)
     assert known.right is False
