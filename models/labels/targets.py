@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import Tags, assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 _COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
 _NUMBERS = (int, float, np.bool_, np.number)
@@ -36,7 +36,7 @@ class SetClassifierMixin:
         """Return the most probable class of each row."""
         return np.asarray(self.classes_[np.argmax(marginals, axis=1)])
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> "Tags":
         tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]  # the next class has it
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
@@ -107,6 +107,8 @@ def read_targets(y: Any, X: Any = None) -> Targets:  # noqa: ANN401  # scikit-le
         raise ValueError("fit requires y to be passed, but the target y is None")
     lists = label_lists(y)
     if X is not None:
+        from sklearn.utils.validation import check_consistent_length  # noqa: PLC0415 -- as below
+
         check_consistent_length(X, y if lists is None else lists)
     if lists is not None:
         classes = np.array(sorted(set(chain.from_iterable(lists))), dtype=object)
@@ -242,6 +244,11 @@ def _is_binary(column: NDArray[Any]) -> bool:
 
 
 def _one_hot(y: NDArray[Any]) -> Targets:
+    # The service reads label sets too, and needs no scikit-learn until it predicts.
+    from sklearn.utils import assert_all_finite  # noqa: PLC0415
+    from sklearn.utils.multiclass import check_classification_targets  # noqa: PLC0415
+    from sklearn.utils.validation import column_or_1d  # noqa: PLC0415
+
     y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)

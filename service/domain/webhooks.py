@@ -361,6 +361,8 @@ def _form_fault(parts: SplitResult, *, allow_private: bool) -> str | None:
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_SIX_TO_FOUR = ipaddress.IPv6Network("2002::/16")
+"""Not routed any more; Python calls it public before 3.13."""
 
 
 def _literal(parts: SplitResult) -> Address | None:
@@ -380,9 +382,10 @@ def address_fault(address: Address, *, secure: bool, allow_private: bool) -> str
     target = _target(address)
     if target.is_multicast or target.is_unspecified:
         return f"leads to {address}, where no program can listen"
-    if target.is_global and not target.is_reserved:
-        return None if secure else "must begin with https:// to reach a public address"
-    if allow_private:
+    public = target.is_global and not target.is_reserved
+    if public and not secure:
+        return "must begin with https:// to reach a public address"
+    if allow_private or (public and address not in _SIX_TO_FOUR):
         return None
     return f"leads to {address}, which is not a public address (see SETWISE_WEBHOOK_ALLOW_PRIVATE)"
 

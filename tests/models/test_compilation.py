@@ -55,7 +55,7 @@ def test_a_folder_that_another_process_removes_meanwhile_is_no_fault(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = package / "__pycache__" / "compiled-gone"
-    monkeypatch.setattr(Path, "glob", lambda *_: iter([gone]))
+    monkeypatch.setattr(Path, "glob", lambda *_, **_options: iter([gone]))
     assert _folder(package, monkeypatch).parent == gone.parent
 
 
