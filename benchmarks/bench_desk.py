@@ -51,7 +51,7 @@ from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
 from setwise.service import build
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.settings import Settings
 from setwise.service.stores.upkeep import migrate
 from tests.browser.screenshots import demo

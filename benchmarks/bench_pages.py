@@ -33,16 +33,16 @@ from sqlalchemy import Engine, Table, func, insert, select, text
 
 from setwise.service import app as service_main
 from setwise.service.build import Application, build
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.logs import configure_logging
 from setwise.service.settings import Settings
 from setwise.service.stores.columns.types import InRow
 from setwise.service.stores.database import new_id
-from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
 from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.truth.search_index import SearchIndex
 from setwise.service.stores.upkeep import checks, migrate
 from tests import database
 

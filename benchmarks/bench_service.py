@@ -33,7 +33,7 @@ from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
 from setwise.service import build
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.services.predictions import MOST_DOCUMENTS
 from setwise.service.settings import Settings

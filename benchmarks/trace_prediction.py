@@ -29,7 +29,7 @@ from benchmarks.bench_service import trained_artifact
 from setwise.service import build
 from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.app import serving
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Submission
 from setwise.service.logs import configure_logging

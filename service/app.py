@@ -34,7 +34,6 @@ from setwise.service.api import (
     recalibration,
     reports,
     reviews,
-    webhook_messages,
     webhooks,
 )
 from setwise.service.api.http import problems, reference
@@ -45,6 +44,7 @@ from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.headers import SecurityHeaders
 from setwise.service.api.http.openapi import describe
 from setwise.service.api.http.prefix import PathPrefix
+from setwise.service.api.webhooks import messages as webhook_messages
 from setwise.service.logs import configure_logging
 from setwise.service.pages import start
 from setwise.service.pages.routes import unknown_address

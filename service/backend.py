@@ -84,6 +84,7 @@ class Backend:
     settings: Settings
     pepper: bytes = field(repr=False)
     engine: Engine
+    begin: Transactions
     services: Services
     registry: ModelRegistry
     shadow: ShadowScorer
@@ -174,7 +175,7 @@ def open_backend(
         undo=undo,
         run_length=run_length,
     )
-    return Backend(settings, pepper, engine, services, registry, shadow)
+    return Backend(settings, pepper, engine, begin, services, registry, shadow)
 
 
 def written_folders(settings: Settings, engine: Engine) -> Sequence[Path]:

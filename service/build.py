@@ -114,6 +114,7 @@ def build(
         settings=settings,
         pepper=backend.pepper,
         engine=backend.engine,
+        begin=backend.begin,
         services=services,
         registry=backend.registry,
         shadow=backend.shadow,

@@ -22,8 +22,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from setwise.service import tracing
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.breaker import Position, Watch
-from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.reports import BacklogLine
 from setwise.service.services.all import Services
 from setwise.service.services.analysis.cockpit import Glance

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from setwise.service.domain.accounts import KeyDigest, SessionRule
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.predictions import Document, Prediction, Submission
 from setwise.service.services.accounts.keys import Keys
 from setwise.service.services.accounts.people import People

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from setwise.service import build
 from setwise.service.app import create_app
 from setwise.service.backend import assemble
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.services.all import Services
 from setwise.service.services.ports import Passwords

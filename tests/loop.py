@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.breaker import BreakerRule
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Document, Prediction, Submission

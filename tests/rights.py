@@ -6,7 +6,7 @@ pages that read the same. Roles: client, reviewer, lead, admin, auditor.
 
 from dataclasses import dataclass
 
-from setwise.service.domain.callers import Permission, Role
+from setwise.service.domain.accounts.callers import Permission, Role
 
 
 @dataclass(frozen=True)

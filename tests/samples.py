@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from setwise.service.domain.accounts import ApiKey
+from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.breaker import Reset, Trip, TripCause
-from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from setwise.service import build
 from setwise.service.app import serving
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.settings import BadSetting, Settings
 from setwise.service.stores.upkeep import migrate
 

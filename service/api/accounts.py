@@ -20,7 +20,7 @@ from setwise.service.api.schemas import (
     WhollyListed,
 )
 from setwise.service.domain import accounts
-from setwise.service.domain.callers import Permission, Role
+from setwise.service.domain.accounts.callers import Permission, Role
 from setwise.service.domain.errors import KeyNotFound, LastAdmin, LoginTaken, PersonNotFound
 
 router = APIRouter(prefix="/v1/admin", tags=["access"], route_class=StrictRoute)

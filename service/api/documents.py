@@ -42,7 +42,7 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.domain import documents as domain
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.documents import (
     LISTS,
     Audited,

@@ -10,7 +10,7 @@ from setwise.service.api.http.dependencies import EdgeOf, answer, caller_of
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.problem_kinds import NOT_READY
 from setwise.service.api.http.problems import problem_response
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import FieldFault, Forbidden, StorageUnavailable, Unauthenticated
 
 router = APIRouter(tags=["operation"])

@@ -12,7 +12,7 @@ from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.reports import SHARE, ShareBody
 from setwise.service.api.schemas import AnswerBody, Policy, PolicyRequest, Probability
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import StaleVersion, VersionRequired
 from setwise.service.services import segments
 

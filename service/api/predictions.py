@@ -34,7 +34,7 @@ from setwise.service.api.schemas import (
     document_of,
 )
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.files import prediction_row
 from setwise.service.domain.predictions import (
     Document,

@@ -24,7 +24,7 @@ from setwise.service.api.schemas import (
     SkipRequest,
 )
 from setwise.service.domain import errors, reviews
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 
 router = APIRouter(prefix="/v1", tags=["reviews"], route_class=StrictRoute)
 

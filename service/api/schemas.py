@@ -19,7 +19,7 @@ from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12
 from setwise.limits import MOST_SET_LABELS
 from setwise.service.domain import documents, outcomes, predictions, reviews
 from setwise.service.domain import policy as routing
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.labels import Additions, shown_set
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason

@@ -77,11 +77,10 @@ def rebuild(
     table: Annotated[Derived, typer.Argument(help="What follows from stored answers.")],
 ) -> None:
     """Derive a table again from the stored answers."""
-    from setwise.service.stores.transaction import Transactions
     from setwise.service.stores.upkeep import checks
 
     with backend() as opened, progress(f"rebuild {table}") as report:
-        predictions = checks.rebuild(Transactions(opened.engine), report)
+        predictions = checks.rebuild(opened.begin, report)
     say(f"{table} rebuilt from what was answered to {predictions:,} predictions")
 
 

@@ -16,7 +16,7 @@ from setwise.service.cli.console import (
     print_json,
     say,
 )
-from setwise.service.domain.callers import SYSTEM, Permission, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 
 if TYPE_CHECKING:
     from setwise.service.domain.accounts import ApiKey

@@ -14,7 +14,7 @@ from setwise.service.cli.console import (
     print_json,
     say,
 )
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 
 if TYPE_CHECKING:
     from setwise.service.domain.accounts import Person

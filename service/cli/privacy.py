@@ -6,7 +6,7 @@ import typer
 
 from setwise.service.cli.assembly import backend
 from setwise.service.cli.console import CommandError, say
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 
 commands = typer.Typer(help="Delete the texts of documents.")
 

@@ -12,7 +12,7 @@ import typer
 from setwise.service.cli.assembly import backend
 from setwise.service.cli.console import AsJson, Columns, described, print_items, print_json, say
 from setwise.service.cli.explanation import explain
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 
 _MEMBERS = ("id", "version", "active", "summary", "created_at")
 

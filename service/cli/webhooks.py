@@ -16,7 +16,7 @@ from setwise.service.cli.console import (
     print_json,
     say,
 )
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.webhooks import MessageType
 
 _MEMBERS = ("id", "url", "description", "events", "enabled", "created_at")

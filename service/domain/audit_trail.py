@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Self
 
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from setwise.limits import LARGEST_SCORE, MOST_SET_LABELS, MOST_SETS
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.routing.audits import NOT_DRAWN, Selection
 from setwise.service.domain.text import escaped, json_faults, normal_form, text_faults, unstorable

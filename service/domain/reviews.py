@@ -7,8 +7,8 @@ from enum import IntEnum, StrEnum
 from typing import NamedTuple, Self
 
 from setwise.service.domain import errors
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.annotators import DEFAULT_GROUP
-from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.routing.audits import READING_TIME
 from setwise.service.domain.routing.rules import Rule

@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.breaker import Trip
-from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.errors import FieldFault, TooManySecrets
 from setwise.service.domain.labels import shown_set
 from setwise.service.domain.outcomes import Outcome

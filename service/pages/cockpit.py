@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Response
 
 from setwise.models.figures.numerals import confidence, percent, plural, span, working_time
 from setwise.service.api.http.dependencies import ServicesOf
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.documents import Audited, DocumentState
 from setwise.service.domain.errors import ModelUnavailable, NotFound
 from setwise.service.domain.policy import ThresholdMode

@@ -15,10 +15,10 @@ from setwise.limits import MOST_SET_LABELS
 from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf, answer
 from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.api.schemas import Query as Asked
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.errors import InvalidRequest, LeaseLost
-from setwise.service.domain.label_notes import MOST_LABEL_NOTES
 from setwise.service.domain.labels import UNNAMED, Additions, LabelMatch, LabelState
+from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Document, Reason
 from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, ReviewTask
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule

@@ -20,7 +20,7 @@ from starlette.responses import RedirectResponse
 from setwise.models.figures import numerals
 from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.pages.figures.table import Figure
 from setwise.service.sign_in.sessions import Visit
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Form, Request, Response
 
 from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf
 from setwise.service.domain import errors
-from setwise.service.domain.callers import ANONYMOUS
+from setwise.service.domain.accounts.callers import ANONYMOUS
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.visitors import LOGIN, local, who_may, who_sends

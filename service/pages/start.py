@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, HTTPException, Response
 
 from setwise.service.api.http.dependencies import EdgeOf
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.documents import DocumentState
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode

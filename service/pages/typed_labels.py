@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from setwise.service.domain.callers import Caller
-from setwise.service.domain.label_notes import MOST_LABEL_NOTES
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.labels import UNNAMED
+from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Prediction
 from setwise.service.services.all import Services
 from setwise.spelling import spelled

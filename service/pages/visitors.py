@@ -27,7 +27,7 @@ from typing import Annotated
 from fastapi import Form, Header, Request
 
 from setwise.service.api.http.dependencies import edge_of
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import Unauthenticated
 from setwise.service.sign_in.sessions import SAFE_METHODS, Visit
 

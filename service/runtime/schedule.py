@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import CertificationCandidate

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from setwise.models.guarantees.noise import AnnotatorNoise
+from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.annotators import (
     DEFAULT_GROUP,
     Annotator,
@@ -14,7 +15,6 @@ from setwise.service.domain.annotators import (
     PersonalFigures,
     ReviewPace,
 )
-from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.errors import (
     AnnotatorNotFound,
     FieldFault,

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.audit_trail import Event, EventFilter
-from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.text import Page, check_page
 from setwise.service.stores.database import Clock, NewId
 from setwise.service.stores.transaction import Transaction, Transactions

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from setwise.models.guarantees.drift import drift_statistic
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.breaker import (
     DROPS,
     NOTHING_SENT,
@@ -23,7 +24,6 @@ from setwise.service.domain.breaker import (
     one_for_each_document,
     would_be_sent,
 )
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.errors import (
     BreakerNotTripped,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
     AuditedPrediction,
     AuditWeeks,

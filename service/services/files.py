@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from setwise.models.parallel import ahead
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller, Permission, Role
+from setwise.service.domain.accounts.callers import Caller, Permission, Role
 from setwise.service.domain.files import (
     LONGEST_EXPORT_S,
     BadLine,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.jobs import (
     WORKERS_LOST,
     Job,

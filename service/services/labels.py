@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
+from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.errors import (
     FieldFault,
     Forbidden,
@@ -15,7 +15,6 @@ from setwise.service.domain.errors import (
     StaleVersion,
     VersionRequired,
 )
-from setwise.service.domain.label_notes import LabelNote, read_label_notes
 from setwise.service.domain.labels import (
     LONGEST_LABEL,
     OFFERED,
@@ -31,6 +30,7 @@ from setwise.service.domain.labels import (
     matching_labels,
     stands_for,
 )
+from setwise.service.domain.labels.notes import LabelNote, read_label_notes
 from setwise.service.domain.outcomes import sent_labels
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.text import text_faults

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import (

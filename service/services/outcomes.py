@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable
 from setwise.service.domain.labels import NO_ADDITIONS, UNNAMED, Additions, Catalogue, LabelState
 from setwise.service.domain.outcomes import (

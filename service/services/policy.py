@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.domain.policy import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import (
     Decision,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.annotators import Rates
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Score, Scorer
 from setwise.service.domain.errors import (
     CalibrationNotFound,

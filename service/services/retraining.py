@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from setwise.service.domain import errors
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.annotators import Rates
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.files import annotation_row, content_row
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion

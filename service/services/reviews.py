@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.documents import Comment, CommentKind, OwnAnswer, check_comment
 from setwise.service.domain.labels import NO_ADDITIONS, Additions

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.services.analysis.forecast import Forecast, of_segment, under
 from setwise.service.services.analysis.proofs import ProofProgress

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.text import Page, check_page, is_id
 from setwise.service.domain.webhooks import (
     GONE,

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import httpx
 
 from setwise.service.domain.accounts import ExternalIdentity
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.errors import ProviderUnavailable, Unauthenticated
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from setwise.service.domain.accounts import Device, Session, SignedIn
-from setwise.service.domain.callers import ANONYMOUS, Caller
+from setwise.service.domain.accounts.callers import ANONYMOUS, Caller
 from setwise.service.domain.errors import ForgedRequest, Unauthenticated
 
 CSRF_HEADER = "X-CSRF-Token"

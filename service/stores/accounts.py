@@ -14,7 +14,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.accounts import ApiKey, Attempts, Person, Session
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import LoginTaken
 from setwise.service.domain.text import is_id
 from setwise.service.stores.columns.rows import Store, of_row, row_of

@@ -20,7 +20,6 @@ from sqlalchemy import (
 )
 
 from setwise.service.domain.errors import StaleVersion
-from setwise.service.domain.label_notes import LabelNote
 from setwise.service.domain.labels import (
     UNNAMED,
     CatalogueLabel,
@@ -28,6 +27,7 @@ from setwise.service.domain.labels import (
     MissingLabels,
     replaced,
 )
+from setwise.service.domain.labels.notes import LabelNote
 from setwise.service.domain.text import unstorable
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.tables import (

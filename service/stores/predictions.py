@@ -34,7 +34,6 @@ from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.domain.text import Page, first_id_at
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.columns.types import InRow, opened
-from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import (
     annotations,
     comments,
@@ -46,6 +45,7 @@ from setwise.service.stores.tables import (
     review_skips,
     review_tasks,
 )
+from setwise.service.stores.truth.search_index import SearchIndex
 
 NewPrediction = tuple[Prediction, Submission]
 """A new prediction and the submission that it answers."""

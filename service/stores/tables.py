@@ -29,8 +29,8 @@ from sqlalchemy import (
     text,
 )
 
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.breaker import TripCause
-from setwise.service.domain.callers import Role
 from setwise.service.domain.documents import CommentKind
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.labels import LabelState

@@ -16,7 +16,6 @@ from setwise.service.stores.breaker import BreakerStore
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.database import READ_ONLY, fold_log
 from setwise.service.stores.documents import CommentStore, DocumentStore
-from setwise.service.stores.history import HistoryStore
 from setwise.service.stores.idempotency import PRESENT, IdempotencyStore
 from setwise.service.stores.jobs import JobStore
 from setwise.service.stores.labels import LabelStore
@@ -27,6 +26,7 @@ from setwise.service.stores.predictions import PredictionStore, TextStore
 from setwise.service.stores.recalibration import CalibrationStore
 from setwise.service.stores.reports import ReportStore
 from setwise.service.stores.reports.backlog import BacklogStore
+from setwise.service.stores.reports.history import HistoryStore
 from setwise.service.stores.reviews import ReviewStore
 from setwise.service.stores.truth import TruthStore
 from setwise.service.stores.upkeep.encryption import refuse_foreign

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from tests.edge import PASSWORD, Service, assert_problem
 
 ANN = {"login": "Ann", "name": "Ann Lee", "role": "reviewer", "password": PASSWORD}

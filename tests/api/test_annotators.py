@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.annotators import PersonalFigures
-from setwise.service.domain.callers import Caller, Role
 from setwise.service.settings import Settings
 from tests.browsing import Browser
 from tests.edge import Service, assert_problem, build_service

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.models import ComparedAnswer
 from setwise.service.domain.policy import PolicyChange, ThresholdMode

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from setwise.service.api.http.dependencies import Callers
-from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.errors import Unauthenticated
 from tests.edge import Service, assert_problem, described
 

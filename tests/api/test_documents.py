@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.services.documents import selections
 from tests.edge import Service, assert_problem

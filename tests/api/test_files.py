@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from setwise.service.api import models
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.runtime.schedule import tasks
 from setwise.service.runtime.worker import Worker
 from tests.edge import Service, assert_problem

@@ -17,7 +17,7 @@ import httpx
 import pytest
 import urllib3
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.api.test_files import run_jobs

@@ -6,7 +6,7 @@ import re
 import pytest
 import structlog
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from tests.edge import Service, assert_problem
 from tests.samples import change

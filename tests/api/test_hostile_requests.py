@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.routing.segments import Segmentation
 from setwise.service.pages.board.sections import PAGES

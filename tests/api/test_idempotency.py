@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from setwise.service.api.http.limits import KeyLimits
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.settings import Settings
 from setwise.service.stores import tables

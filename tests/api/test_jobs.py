@@ -1,6 +1,6 @@
 """Jobs over HTTP."""
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.jobs import Job
 from tests.edge import Service, assert_problem
 from tests.samples import job

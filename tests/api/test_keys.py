@@ -6,7 +6,7 @@ import pytest
 
 from setwise.service import build
 from setwise.service.app import create_app
-from setwise.service.domain.callers import SYSTEM, Permission, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.settings import Settings
 from tests.edge import PEPPER, Service, assert_problem

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from setwise.limits import MOST_SET_LABELS
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.spelling import spelled
 from tests.edge import Service
 from tests.fakes import FakePredictor

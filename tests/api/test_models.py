@@ -1,6 +1,6 @@
 """Models as versions over HTTP."""
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Document
 from tests.api.test_files import run_jobs
 from tests.edge import Service, assert_problem

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.stores.transaction import Transaction
 from tests.api.test_idempotency import ADMIN_, EVERY, Request, World, send_keyed, world
 from tests.api.test_rights import bodies

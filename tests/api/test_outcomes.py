@@ -1,6 +1,6 @@
 """Outcomes over HTTP."""
 
-from setwise.service.api.webhook_messages import CorrectedMessage
+from setwise.service.api.webhooks.messages import CorrectedMessage
 from setwise.service.domain.webhooks import payload
 from tests.edge import Service, assert_problem
 

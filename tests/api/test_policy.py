@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from tests.edge import Service, assert_problem
 
 POLICY: dict[str, Any] = {

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Document, Submission
 from setwise.service.domain.recalibration import Options
 from setwise.service.services.predictions import all_predicted

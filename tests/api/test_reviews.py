@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.edge import Service, assert_problem
 

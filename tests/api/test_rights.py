@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Permission, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 from setwise.service.settings import Settings
 from tests.edge import Service, assert_problem, build_service
 from tests.rights import BY_BODY, OPEN, operations

@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 
 from setwise.service.app import create_app
 from setwise.service.build import Application, build
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.settings import Settings
 from setwise.service.stores import tables
 from tests.database import ON_BOTH

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select, text
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.settings import Settings
 from setwise.service.stores.columns.ciphers import TextCipher
 from setwise.service.stores.columns.types import CIPHER

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from setwise.service.api.webhook_messages import AutoSentMessage, CompletedMessage
-from setwise.service.domain.callers import Role
+from setwise.service.api.webhooks.messages import AutoSentMessage, CompletedMessage
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.webhooks import DeliveryState, ReceiverResponse, payload
 from tests.edge import Service, assert_problem
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from tests.browser.conftest import FLAGS, executable
 from tests.browser.watching import DESKTOP, EVERY_LOOK, WIDE, Faults, Look, complaints
 from tests.rights import pages

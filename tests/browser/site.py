@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from setwise.service import app as main
 from setwise.service import build
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.routing.audits import AuditPlan

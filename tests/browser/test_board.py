@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from setwise.models.evaluation.reports import report_calibration
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange
 from setwise.service.pages.board.sections import SECTIONS

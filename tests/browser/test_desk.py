@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, Submission

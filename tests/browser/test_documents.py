@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Decision, Document, PredictionFilter
 from tests.browser.site import Site
 from tests.browser.watching import assert_accessible

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from tests.browser.conftest import executable
 from tests.browser.site import PASSWORD, PEOPLE
 from tests.browser.watching import Faults, assert_accessible, until, violations

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Faults, assert_accessible
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from playwright.sync_api import Page, expect
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.labels import UNNAMED
 from setwise.service.domain.policy import PolicyChange, ThresholdMode

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from setwise.service import build
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.webhooks import EndpointChange

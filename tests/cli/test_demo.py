@@ -17,7 +17,7 @@ from setwise.service.cli.demo import LEAST_WAITING, TOP_UP
 from setwise.service.cli.demo.accounts import LOGINS, DemoPeople, Keyring, SecretsFile
 from setwise.service.cli.demo.history import History, HistoryPlan, TravellingClock, incoming_notes
 from setwise.service.cli.demo.welcome import Examples, shown, welcome
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, ScoredSet
 from setwise.service.domain.reviews import ReviewKind

@@ -18,7 +18,7 @@ from setwise.service.domain.accounts import (
     network_of,
     password_faults,
 )
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 LOGIN = "somebody"

@@ -6,7 +6,7 @@ import hmac
 import pytest
 
 from setwise.service.domain.accounts import PREFIX_LENGTH, KeyDigest, secret_for
-from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.errors import Forbidden
 
 GRANTED = {

@@ -3,7 +3,7 @@
 import pytest
 
 from setwise.service.domain.errors import InvalidRequest
-from setwise.service.domain.label_notes import (
+from setwise.service.domain.labels.notes import (
     LONGEST_LABEL_NOTE,
     MOST_LABEL_NOTES,
     LabelNote,

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.labels import Additions
 from setwise.service.domain.predictions import Decision, Document, Submission
 from setwise.service.domain.routing.segments import Segmentation, SegmentRule

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from tests.browsing import Browser
 from tests.edge import Service
 

@@ -5,7 +5,7 @@ import gzip
 import pytest
 from fastapi import Request, Response
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.pages.rendering import LEAST_BYTES, compressed
 from tests.browsing import Browser
 from tests.edge import Service

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask

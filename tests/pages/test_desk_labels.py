@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.labels import UNNAMED, LabelChange, LabelState
 from setwise.service.domain.reviews import ReviewKind
 from tests.edge import Service

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from joserfc.jwk import RSAKey
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from tests.edge import Service
 from tests.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, running

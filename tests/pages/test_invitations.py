@@ -5,7 +5,7 @@ import re
 import pytest
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.stores.transaction import Transaction
 from tests.browsing import Browser
 from tests.edge import Service, assert_problem

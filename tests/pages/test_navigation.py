@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from setwise.service.domain.callers import Caller, Permission, Role
+from setwise.service.domain.accounts.callers import Caller, Permission, Role
 from setwise.service.pages.rendering import GLOSSARY, PLACES, NavigationPlace, places_for, templates
 from tests.browsing import Browser
 from tests.edge import Service

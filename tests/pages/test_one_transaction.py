@@ -8,7 +8,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.pages import desk as desk_pages
 from setwise.service.pages.board.sections import PAGES

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.settings import Settings
 from tests.browsing import Browser
 from tests.edge import Service, build_service

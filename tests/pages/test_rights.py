@@ -2,7 +2,7 @@
 
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.pages import cockpit
 from setwise.service.pages.board.engine import BOARD
 from setwise.service.pages.board.sections import PAGES, SETTINGS

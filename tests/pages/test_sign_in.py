@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from tests.browsing import Browser
 from tests.edge import PASSWORD, Service, assert_problem
 

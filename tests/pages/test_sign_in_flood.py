@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.settings import Settings
 from setwise.service.sign_in.passwords import MOST_AT_ONCE, MOST_WAITING, Argon2Passwords
 from tests.edge import Service, build_service

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
-from setwise.service.domain.callers import PERMISSIONS, SYSTEM, Permission, Role
+from setwise.service.domain.accounts.callers import PERMISSIONS, SYSTEM, Permission, Role
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Reason

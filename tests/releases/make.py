@@ -27,8 +27,8 @@ from setwise.models.storage.artifacts import save
 from setwise.models.training import train
 from setwise.service import build
 from setwise.service.cli import main
+from setwise.service.domain.accounts.callers import ANONYMOUS, SYSTEM, Caller, Role
 from setwise.service.domain.annotators import GroupChange, Rates
-from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Role
 from setwise.service.domain.errors import WrongPassword
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction, Submission

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from setwise.service import build
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.stores import tables

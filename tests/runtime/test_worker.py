@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import structlog
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.errors import (
     InvalidRequest,
     ModelDamaged,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import ANONYMOUS, SYSTEM, Caller, Role
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import FakeClock, FakeIds, FakePasswords

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.documents import CommentKind, DocumentFilter, DocumentState, Order
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import ReviewKind

@@ -8,7 +8,7 @@ import pytest
 from setwise.models.storage.artifacts import save
 from setwise.models.training_external import start_external
 from setwise.service import build
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Document, Prediction, Submission

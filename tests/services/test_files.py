@@ -12,8 +12,8 @@ import pytest
 
 from setwise.service.domain import errors
 from setwise.service.domain import files as domain
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.audit_trail import Event
-from setwise.service.domain.callers import Caller
 from setwise.service.domain.files import COLUMNS, CONTENT, Exported, ExportRequest, Format
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.predictions import Document, Prediction

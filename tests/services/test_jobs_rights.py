@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.errors import Forbidden
 from setwise.service.domain.files import Exported, ExportRequest
 from setwise.service.domain.jobs import Job

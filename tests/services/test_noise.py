@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from setwise.models.guarantees.noise import NoiseFault, NoiseRates
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.annotators import (
     DEFAULT_GROUP,
     Annotator,
@@ -15,7 +16,6 @@ from setwise.service.domain.annotators import (
     GroupChange,
     Rates,
 )
-from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Prediction

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import Engine
 
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.predictions import Decision, Document, Prediction
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain import errors
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.audit_trail import PREDICTION_CREATED, Event
-from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import (
     Decision,
     Document,

@@ -1,6 +1,6 @@
 """Stored decisions are derived again, on every database."""
 
-from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.policy import Policies

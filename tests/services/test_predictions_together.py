@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.predictions import (
     Document,
     IdempotencyKey,

@@ -12,7 +12,7 @@ from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.recalibration import AnnouncedSets
 from setwise.models.sets.candidates import RaggedSets
 from setwise.service.domain import annotators
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.errors import (
     InvalidRequest,
     ModelUnavailable,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.recalibration import Noise, answer_of
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask

@@ -1,6 +1,6 @@
 """Counts for the start page."""
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.services.reports import Counts
 from tests import building

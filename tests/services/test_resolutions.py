@@ -3,7 +3,7 @@
 import pytest
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.outcomes import Decider, Resolution
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from setwise.service.domain import errors
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.audit_trail import PREDICTION_CREATED
-from setwise.service.domain.callers import Caller
 from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
 from setwise.service.services.reviews import Reviews
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain import errors
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.audit_trail import PREDICTION_CREATED
-from setwise.service.domain.callers import Caller
 from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
 from setwise.service.services.reviews import MOST_UNDOABLE, Reviews
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.errors import Conflict, ServiceError, StaleVersion, TooManyLeases
 from setwise.service.domain.reviews import ReviewState, ReviewTask
 from setwise.service.services.reviews import Reviews

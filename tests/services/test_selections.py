@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from setwise.service.domain.accounts import ExternalIdentity
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.documents import DocumentFilter
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.policy import PolicyChange, ThresholdMode

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.audit_trail import PREDICTION_CREATED
-from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, HeldDecision, ReviewTask

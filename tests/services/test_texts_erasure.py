@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.jobs import Job, JobState
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction, Submission
 from setwise.service.domain.reviews import Annotation, HeldDecision

@@ -12,7 +12,7 @@ from setwise.service.domain.accounts import (
     NETWORK_BACKOFF,
     Device,
 )
-from setwise.service.domain.callers import ANONYMOUS
+from setwise.service.domain.accounts.callers import ANONYMOUS
 from setwise.service.domain.errors import InvalidRequest, TooManyRequests, WrongPassword
 from tests.samples import ADMIN
 from tests.services.test_accounts import FROM_HERE, HERE, PASSWORD, THERE, House

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.webhooks import (
     Delivery,

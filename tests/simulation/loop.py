@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.breaker import Position
-from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import CertificateNeeded, NotEnoughReviews, RatesUnknown
 from setwise.service.domain.policy import ThresholdMode

@@ -14,8 +14,8 @@ from pydantic import SecretStr
 from sqlalchemy import event
 
 from setwise.service import build
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.annotators import GroupChange, Rates
-from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.reviews import ReviewTask

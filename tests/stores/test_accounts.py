@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.accounts import Person, Session
-from setwise.service.domain.callers import Permission, Role
+from setwise.service.domain.accounts.callers import Permission, Role
 from setwise.service.domain.errors import LoginTaken
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeIds

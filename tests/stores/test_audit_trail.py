@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
+from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.audit_trail import Event, EventFilter
-from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.predictions import (
     Submission,
 )

@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from setwise.models.guarantees.drift import drift_statistic
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.breaker import BreakerRule, TripCause
-from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.predictions import Document, Reason, Submission
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
@@ -128,7 +128,7 @@ PROCESS = textwrap.dedent(
     sys.path.insert(0, sys.argv[2])
     from setwise.service.stores.database import create, new_id, utc_now
     from setwise.service.stores.transaction import Transactions
-    from setwise.service.domain.callers import Caller, Role
+    from setwise.service.domain.accounts.callers import Caller, Role
     from setwise.service.domain.predictions import Document
     from setwise.service.domain.breaker import BreakerRule
     from setwise.service.services.predictions import Predictions

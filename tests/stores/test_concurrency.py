@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewState

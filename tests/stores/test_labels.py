@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.documents import DocumentFilter
 from setwise.service.domain.errors import InvalidRequest, LabelNotFound, SimilarLabels, StaleVersion

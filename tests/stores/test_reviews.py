@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.predictions import Candidate, Document, Reason
 from setwise.service.domain.reviews import (

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from setwise.service import build
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.settings import Settings
 from tests.trained import Artifacts

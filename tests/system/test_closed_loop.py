@@ -17,7 +17,7 @@ from setwise.models.data.dataset_files import read_dataset
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from tests.system.conftest import ON_POSTGRES, PATIENCE_S, Installation, Server, pages
 from tests.trained import LABELS, documents, write_documents
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from setwise.service import build
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.settings import Settings
 from setwise.service.stores.database import sqlite_path
 from setwise.service.stores.upkeep import migrate

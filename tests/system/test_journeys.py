@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from setwise.models.storage.artifacts import load
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from tests.system.conftest import (
     ON_POSTGRES,
     PATIENCE_S,

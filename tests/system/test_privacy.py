@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from tests.cli.running import status
 from tests.edge import PASSWORD
 from tests.system.conftest import PATIENCE_S, SQLITE_FIRST, Installation, Server

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from tests.made_once import made_once
 from tests.system.conftest import ON_POSTGRES, SETWISE, Installation, pages, review_together
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange
 from tests.ports import held_port
 from tests.receiver import Receiver

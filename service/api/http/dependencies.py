@@ -23,7 +23,7 @@ from setwise.service.api.http.headers import RATE_HEADERS
 from setwise.service.api.http.limits import KeyLimitReached, KeyLimits
 from setwise.service.api.http.prefix import prefix_of
 from setwise.service.api.schemas import Paged
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.errors import Unauthenticated
 from setwise.service.domain.text import Page
 from setwise.service.services.all import Services

@@ -29,7 +29,7 @@ from setwise.service.cli.demo.history import (
     incoming_notes,
 )
 from setwise.service.cli.demo.welcome import Examples, shown, welcome
-from setwise.service.domain.callers import SYSTEM, Caller
+from setwise.service.domain.accounts.callers import SYSTEM, Caller
 
 if TYPE_CHECKING:
     from setwise.models.predictor import SetPredictor

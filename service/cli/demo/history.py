@@ -14,7 +14,7 @@ from operator import attrgetter
 from random import Random
 from typing import TYPE_CHECKING
 
-from setwise.service.domain.callers import SYSTEM, Caller
+from setwise.service.domain.accounts.callers import SYSTEM, Caller
 
 if TYPE_CHECKING:
     from setwise.models.demo_notes import Note

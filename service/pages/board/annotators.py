@@ -7,8 +7,8 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from setwise.models.figures import numerals
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.annotators import GroupChange, Rates
-from setwise.service.domain.callers import Permission
 from setwise.service.domain.documents import Audited
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.domain.reports import FEW

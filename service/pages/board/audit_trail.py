@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.audit_trail import Event, EventFilter
-from setwise.service.domain.callers import Permission
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import BoardPage, Call
 from setwise.service.pages.forms import Filled, Input, select, utc

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from setwise.models.figures.numerals import confidence, exactly, percent, plain, plural
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.breaker import (
     BreakerState,
     DetectionDelay,
@@ -17,7 +18,6 @@ from setwise.service.domain.breaker import (
     TripCause,
     Watch,
 )
-from setwise.service.domain.callers import Permission
 from setwise.service.domain.certification import Certification, NextAttempt
 from setwise.service.domain.documents import Audited
 from setwise.service.domain.policy import ThresholdMode

@@ -26,7 +26,7 @@ from pydantic import BaseModel
 
 from setwise.service.api.http.dependencies import edge_of
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.pages.board.parts import Form, Question, View
 from setwise.service.pages.forms import Filled, filled
 from setwise.service.pages.rendering import go, page

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.jobs import Job, JobFilter, JobState
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState

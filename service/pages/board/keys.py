@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from setwise.models.figures.numerals import plural
 from setwise.service.domain import errors
 from setwise.service.domain.accounts import MOST_PER_MINUTE, ApiKey
-from setwise.service.domain.callers import PERMISSIONS, Permission, Role
+from setwise.service.domain.accounts.callers import PERMISSIONS, Permission, Role
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.forms import Day, Input, whole

@@ -10,10 +10,9 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from setwise.models.figures.numerals import plural
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable, NotFound
 from setwise.service.domain.files import Format, header, lines
-from setwise.service.domain.label_notes import MOST_LABEL_NOTES, LabelNote
 from setwise.service.domain.labels import (
     CatalogueLabel,
     LabelChange,
@@ -21,6 +20,7 @@ from setwise.service.domain.labels import (
     LabelMatches,
     LabelState,
 )
+from setwise.service.domain.labels.notes import MOST_LABEL_NOTES, LabelNote
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.documents import address, counted, of_document

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts import MOST_DAYS_INVITED, Person
-from setwise.service.domain.callers import Permission, Role
+from setwise.service.domain.accounts.callers import Permission, Role
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.forms import Input, whole

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable, StaleVersion
-from setwise.service.domain.label_notes import MOST_LABEL_NOTES
+from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 from setwise.service.domain.outcomes import UnknownLabel, unknown_labels
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan

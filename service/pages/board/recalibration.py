@@ -10,8 +10,8 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from setwise.models.figures.numerals import confidence, exactly, percent
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.annotators import Rates
-from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
 from setwise.service.domain.recalibration import (
     Activate,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.pages.board import (
     annotators,
     audit_trail,

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from fastapi import Depends
 
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.visitors import who_may, who_sends
 from setwise.service.sign_in.sessions import Visit

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from pydantic import ValidationError
 
 from setwise.service.api.documents import DocumentQuery
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.documents import LISTS, Audited, DocumentState, Order
 from setwise.service.domain.labels import LabelMatch, matching_labels
 from setwise.service.domain.text import nearest

@@ -14,7 +14,7 @@ from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.documents import DocumentFilter, ListedDocument
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable
 from setwise.service.domain.files import Format
-from setwise.service.domain.label_notes import MOST_LABEL_NOTES
+from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, Reads, Sends, address, of_document

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Response
 
 from setwise.service.api.http.dependencies import ServicesOf
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.errors import BlindReviewHeld, InvalidRequest, ModelUnavailable
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import Reads, Sends

@@ -10,7 +10,7 @@ from setwise.service.domain.accounts import (
     password_faults,
     readable_password,
 )
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.text import is_id
 from setwise.service.services.accounts.throttle import Throttle
 from setwise.service.services.audit_trail import Recorded

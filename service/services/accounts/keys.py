@@ -13,7 +13,7 @@ from setwise.service.domain.accounts import (
     scope_faults,
     secret_for,
 )
-from setwise.service.domain.callers import Caller, Permission, Role
+from setwise.service.domain.accounts.callers import Caller, Permission, Role
 from setwise.service.domain.text import text_faults
 from setwise.service.services.accounts.guarded import Digest, NewSecret
 from setwise.service.services.audit_trail import Recorded

@@ -15,7 +15,7 @@ from setwise.service.domain.accounts import (
     readable_password,
     role_faults,
 )
-from setwise.service.domain.callers import Caller, Permission, Role
+from setwise.service.domain.accounts.callers import Caller, Permission, Role
 from setwise.service.domain.text import text_faults
 from setwise.service.services.accounts.guarded import Guarded, dismiss, known_person
 from setwise.service.services.accounts.keys import refuse_last_admin

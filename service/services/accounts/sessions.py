@@ -16,7 +16,7 @@ from setwise.service.domain.accounts import (
     login_of,
     readable_password,
 )
-from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import ANONYMOUS, SYSTEM, Caller, Role
 from setwise.service.services.accounts.guarded import Guarded, dismiss, known_person
 from setwise.service.services.accounts.throttle import CountedAttempt
 from setwise.service.stores.transaction import Transaction

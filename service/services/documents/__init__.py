@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
+from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.documents import DocumentFilter, Life, ListedDocument, Order
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.predictions import Document, Prediction, TermWeight

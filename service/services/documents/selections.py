@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts import Person
-from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
+from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.documents import DocumentFilter, Order, check_comment
 from setwise.service.domain.files import (
     CONTENT,

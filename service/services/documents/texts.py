@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import BinaryIO, cast
 
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.audit_trail import Event
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StorageUnavailable
 from setwise.service.domain.files import GZIP_MAGIC
 from setwise.service.domain.jobs import Job, result_folder, upload_folder

@@ -2,7 +2,7 @@
 
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Permission, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser

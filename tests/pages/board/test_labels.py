@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.labels import Additions, LabelState
 from tests.browsing import Browser
 from tests.edge import Service

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode, first_policy
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.segments import Segmentation

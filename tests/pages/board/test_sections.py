@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Permission, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 from setwise.service.domain.jobs import JobState
 from setwise.service.pages.board.sections import SECTIONS
 from tests.browsing import Browser

@@ -1,6 +1,6 @@
 """Webhooks on the board: a webhook that refuses messages looks like one."""
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.webhooks import EndpointChange, ReceiverResponse
 from tests.browsing import Browser
 from tests.edge import Service

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser

@@ -6,7 +6,7 @@ import re
 import httpx
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts.callers import Role
 from tests.browsing import Browser
 from tests.edge import Service
 

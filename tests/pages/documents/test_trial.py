@@ -2,7 +2,7 @@
 
 import httpx
 
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from setwise.service.domain.callers import PERMISSIONS, Caller, Permission, Role
+from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission, Role
 from setwise.service.domain.errors import FieldFault
 
 _LOGIN = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,99}")

@@ -21,7 +21,7 @@ from setwise.service.api.http.idempotency import shown_once
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import AnswerBody, Listed, Paged, RequestBody, WhollyListed
-from setwise.service.api.webhook_messages import MESSAGE
+from setwise.service.api.webhooks.messages import MESSAGE
 from setwise.service.domain import errors
 from setwise.service.domain import webhooks as domain
 from setwise.service.domain.webhooks import DeliveryState, Endpoint, EndpointChange, MessageType

@@ -26,7 +26,6 @@ from setwise.service.domain.text import UNREADABLE
 from setwise.service.domain.truth import Check, CheckedPrediction, Facts, SecondReading
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.columns.types import opened
-from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import (
     annotations,
     checks,
@@ -34,6 +33,7 @@ from setwise.service.stores.tables import (
     predictions,
     routing_policies,
 )
+from setwise.service.stores.truth.search_index import SearchIndex
 
 _FACTS = (
     select(
