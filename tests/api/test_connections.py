@@ -12,23 +12,32 @@ import uvicorn
 from setwise.service.api.http.connections import MOST_HEADER_BYTES, ConnectionLimits
 from setwise.service.app import server_config
 from setwise.service.settings import Settings
-from tests.edge import build_service
+from tests.edge import Service, build_service
 
 PATIENCE_S = 0.3
 MOST = 20
 GET = b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n"
-POST = (
-    b"POST /v1/predictions HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
-    b"Content-Length: 1000\r\n\r\n"
-)
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def service() -> Service:
+    return build_service(Settings())
+
+
+@pytest.fixture(scope="module")
+def post(service: Service) -> bytes:
+    """Return the head of a request with a key: without one, no body is read."""
+    return (
+        b"POST /v1/predictions HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 1000\r\nAuthorization: Bearer %s\r\n\r\n"
+    ) % service.secrets["client"].encode()
+
+
+@pytest.fixture(scope="module")
+def port(service: Service) -> Iterator[int]:
     """Serve on a free port, with short limits."""
-    settings = Settings()
     limits = ConnectionLimits(patience_s=PATIENCE_S, idle_s=2 * PATIENCE_S, most=MOST)
-    config = server_config(build_service(settings).app, settings, limits)
+    config = server_config(service.app, Settings(), limits)
     config.log_config = None
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -89,17 +98,19 @@ def dribble(connection: socket.socket, content: bytes, pause_s: float) -> bytes:
     return b""
 
 
-@pytest.mark.parametrize("begun", [b"GET /", POST], ids=["headers", "body"])
-def test_a_byte_at_a_time_does_not_keep_a_connection_open(port: int, begun: bytes) -> None:
+@pytest.mark.parametrize("part", ["headers", "body"])
+def test_a_byte_at_a_time_does_not_keep_a_connection_open(
+    port: int, post: bytes, part: str
+) -> None:
     started = time.monotonic()
-    with connect(port, begun) as connection:
+    with connect(port, post if part == "body" else b"GET /") as connection:
         said = dribble(connection, b"x" * 900, PATIENCE_S / 5)
     assert said.startswith(b"HTTP/1.1 408")
     assert time.monotonic() - started < 900 * PATIENCE_S / 5 / 4
 
 
-def test_a_slow_but_steady_body_is_read_to_its_end(port: int) -> None:
-    connection = connect(port, POST)
+def test_a_slow_but_steady_body_is_read_to_its_end(port: int, post: bytes) -> None:
+    connection = connect(port, post)
     for _ in range(10):  # three times the patience
         time.sleep(PATIENCE_S / 3)
         connection.sendall(b"x" * 100)

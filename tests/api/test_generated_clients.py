@@ -78,6 +78,7 @@ ABOUT_ONE: dict[str, tuple[str, Callable[[World], str]]] = {
         "admin",
         lambda world: f"{ADMIN_}/annotators/{world.person('cy', Role.LEAD)}",
     ),
+    "get_label": ("admin", lambda _: f"{ADMIN_}/labels/a"),
     "get_group": ("admin", lambda _: f"{ADMIN_}/groups/default"),
     "get_calibration": ("admin", lambda world: f"{ADMIN_}/calibrations/{world.models()[2]}"),
     "get_job": ("admin", lambda world: f"/v1/jobs/{world.job()}"),

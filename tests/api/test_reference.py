@@ -46,7 +46,7 @@ def test_the_reference_has_the_members_of_bodies_with_type_meaning_and_limits(
     members = {member.name: member for member in calls["predict"].members}
     assert members["document"].required
     assert members["document.text"].type == "string or null"
-    assert members["document.candidates[].labels"].limits == ["each once"]
+    assert members["document.candidates[].labels"].limits == ["at most 1000 items", "each once"]
     assert "probability of each label" in members["document.scores"].meaning
     (limit,) = (one for one in calls["list_predictions"].parameters if one.name == "limit")
     assert limit.limits == ["at least 1", "at most 200", "`50` unless given"]

@@ -76,7 +76,7 @@ def test_the_first_page_follows_what_happens_while_it_is_seen(sign_in: SignIn, s
     assert [url.removeprefix(site.url) for url in asked] == ["/cockpit"]
     page.locator("#volume .numbers summary").click()
     page.clock.run_for(61_000)
-    until(page, lambda: len(asked) == 2)
+    until(page, lambda: len(asked) >= 2)
     expect(page.locator("#volume table")).to_be_visible()
 
 
@@ -93,7 +93,7 @@ def test_the_details_follow_what_happens_until_a_reader_tries_something(sign_in:
     expect(page.locator(".slider output")).to_have_text(re.compile(r"^0\.300: \d"))
     page.get_by_role("heading", level=1).click()
     page.clock.run_for(61_000)
-    until(page, lambda: len(asked) == 2)
+    until(page, lambda: len(asked) >= 2)
     expect(page.locator(".slider output")).to_have_text(re.compile(r"^0\.300: \d"))
 
 

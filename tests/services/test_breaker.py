@@ -156,9 +156,9 @@ def test_what_leads_find_wrong_though_auditors_agreed_stops_sending(loop: Loop) 
     loop.predict(*["0.9"] * 40)
     loop.settle(ANN)
     before = loop.breaker(LEAD).watch
-    waits = [one for one in before.audits if one.reread_rate is not None]
+    waits = [one for one in before.audits if one.chance is not None]
     assert 3 < len(waits) < 20
-    assert {one.reread_rate for one in waits} == {0.25}
+    assert {one.chance for one in waits} == {0.25}
     assert before.counts()["unfinished"] == len(waits)
     assert max(before.path) < 20.0, "what waits counts as right"
     loop.settle(LEAD, wrong_below=1.0)
@@ -169,9 +169,7 @@ def test_what_leads_find_wrong_though_auditors_agreed_stops_sending(loop: Loop) 
     weighed = evidence["stands_for"]
     assert isinstance(weighed, dict)
     assert weighed == {
-        str(place): 4.0
-        for place, one in enumerate(state.watch.audits)
-        if one.reread_rate is not None
+        str(place): 4.0 for place, one in enumerate(state.watch.audits) if one.chance is not None
     }
     path = drift_statistic(
         [symbol != "0" for symbol in str(evidence["outcomes"])],
