@@ -35,8 +35,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import special
 
 from setwise.models.guarantees.binomial import (
     fewest,
@@ -198,7 +199,7 @@ def planned_power(
     unseen = special.gammainccinv(misses + 1.0, risk) / rate
     if_missed = np.where(rate < 1.0, np.floor(total * most_wrong - unseen), np.inf)
     most = np.minimum(if_all_found, if_missed) - found
-    chance = stats.binom.cdf(most, more, error * (1.0 - unread))
+    chance = scipy.stats.binom.cdf(most, more, error * (1.0 - unread))
     return np.asarray(np.where(most >= 0, chance, 0.0))
 
 
