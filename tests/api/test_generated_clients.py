@@ -202,7 +202,9 @@ def test_a_second_generated_client_succeeds_in_every_operation(world: World, nam
     if "content" in request:
         given["body"] = request["content"]
     elif "json" in request:
-        (taken,) = (p for p in parameters.values() if p.name.endswith(("request", "change")))
+        (taken,) = (
+            p for p in parameters.values() if p.name.endswith(("request", "change", "proposal"))
+        )
         given[taken.name] = body_of(sdk, taken, request["json"])
     answer = call(**given)
     assert answer.status_code < 300

@@ -304,7 +304,7 @@ def test_each_bound_of_rates_that_are_read_again_at_several_rates_has_its_risk(
             ]
         )
         beyond = np.mean(truth < bounds[:, 0]), np.mean(truth > bounds[:, 1])
-        record_property(("alpha", "beta")[number], beyond)
+        record_property(("alpha", "beta")[number], [float(share) for share in beyond])
         assert max(beyond) <= 0.05 + 4 * share_error(0.05, runs)  # 72 bounds are compared
 
 
