@@ -635,7 +635,7 @@ class ResolutionBody(AnswerBody):
 
     labels: list[str] = Field(description="The decided set.")
     label_missing: bool = Field(description="A label applies besides that has no name.")
-    by: outcomes.Decider = Field(
+    by: outcomes.DecidedBy = Field(
         description="`you` if your set counts or the same was decided, `reviewer` for another "
         "reviewer, `lead` between answers that differ, `outcome` for another program."
     )

@@ -78,7 +78,7 @@ def outcome_faults(labels: Sequence[str], source: str) -> Iterator[FieldFault]:
         yield from text_faults(label, pointer, longest=LONGEST_LABEL)
 
 
-class Decider(StrEnum):
+class DecidedBy(StrEnum):
     """Who decided a document, as one of its reviewers is told; never by name."""
 
     YOU = "you"
@@ -98,7 +98,7 @@ class Resolution(NamedTuple):
 
     labels: tuple[str, ...]
     """The decided set."""
-    by: Decider
+    by: DecidedBy
     decided_at: datetime
     missed: tuple[str, ...]
     """Labels of the decided set that the reviewer left out."""
@@ -124,13 +124,13 @@ def resolution(
     decided, own = set(last.labels), set(answer.labels)
     decided_at = last.created_at
     if isinstance(last, Outcome):
-        by = Decider.OUTCOME
+        by = DecidedBy.OUTCOME
     elif last.reviewer == answer.reviewer:
-        by = Decider.YOU
+        by = DecidedBy.YOU
     elif decided == own:
-        by, decided_at = Decider.YOU, answer.created_at
+        by, decided_at = DecidedBy.YOU, answer.created_at
     else:
-        by = Decider.LEAD if last.kind is ReviewKind.ADJUDICATION else Decider.REVIEWER
+        by = DecidedBy.LEAD if last.kind is ReviewKind.ADJUDICATION else DecidedBy.REVIEWER
     return Resolution(
         last.labels,
         by,

@@ -41,7 +41,7 @@ class CheckedPrediction(NamedTuple):
     created_at: datetime
 
 
-class Facts(NamedTuple):
+class AnswerFacts(NamedTuple):
     """What people and other programs said about a prediction."""
 
     prediction: CheckedPrediction
@@ -69,12 +69,12 @@ class Facts(NamedTuple):
             sent=self.prediction.decision is Decision.AUTO,
         )
 
-    def with_annotation(self, annotation: Annotation) -> "Facts":
+    def with_annotation(self, annotation: Annotation) -> "AnswerFacts":
         """Return the facts with one more annotation."""
         annotations = sorted([*self.annotations, annotation], key=lambda each: each.id)
         return self._replace(annotations=annotations)
 
-    def with_outcome(self, outcome: Outcome) -> "Facts":
+    def with_outcome(self, outcome: Outcome) -> "AnswerFacts":
         """Return the facts with one more outcome."""
         return self._replace(outcomes=[*self.outcomes, outcome])
 

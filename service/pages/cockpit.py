@@ -66,7 +66,7 @@ def _periods(today: date) -> Sequence[tuple[str, Period]]:
 
 
 @dataclass(frozen=True)
-class LabelQuery(CockpitQuery):
+class LabelTableQuery(CockpitQuery):
     """What the address of the label table asks for."""
 
     basis: LabelBasis = LabelBasis.SENT
@@ -110,7 +110,9 @@ def details(services: ServicesOf, visit: Leads, query: QueryOf) -> Response:
 
 
 @router.get(LABELS)
-def labels(services: ServicesOf, visit: Leads, query: Annotated[LabelQuery, Depends()]) -> Response:
+def labels(
+    services: ServicesOf, visit: Leads, query: Annotated[LabelTableQuery, Depends()]
+) -> Response:
     """Show which labels can be trusted."""
     seen = services.reports.glance(visit.caller, query, segment=query.segment)
     trust = _trust(services, visit.caller, query)
@@ -134,7 +136,7 @@ def labels(services: ServicesOf, visit: Leads, query: Annotated[LabelQuery, Depe
 
 @router.get(f"{LABELS}/table.{{form}}")
 def download_labels(
-    services: ServicesOf, form: str, visit: Leads, query: Annotated[LabelQuery, Depends()]
+    services: ServicesOf, form: str, visit: Leads, query: Annotated[LabelTableQuery, Depends()]
 ) -> Response:
     """Give the label table as CSV or JSON."""
     trust = _trust(services, visit.caller, query)
@@ -142,7 +144,7 @@ def download_labels(
     return taken_away(label_table.figure(trust, rows), form)
 
 
-def _trust(services: Services, caller: Caller, query: LabelQuery) -> LabelTrust:
+def _trust(services: Services, caller: Caller, query: LabelTableQuery) -> LabelTrust:
     try:
         vocabulary = frozenset(services.reviews.predictors.active().labels)
     except ModelUnavailable:

@@ -50,7 +50,7 @@ class ProposedLabel(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answered(Recorded):
+class TakesLabels(Recorded):
     """A service to which people give labels."""
 
     predictors: PredictorSource
@@ -111,7 +111,7 @@ class Answered(Recorded):
 
 
 @dataclass(frozen=True)
-class Labels(Answered):
+class Labels(TakesLabels):
     """The catalogue of labels."""
 
     def search(

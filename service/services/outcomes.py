@@ -16,7 +16,7 @@ from setwise.service.domain.outcomes import (
 )
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.webhooks import document_corrected
-from setwise.service.services.labels import Answered
+from setwise.service.services.labels import TakesLabels
 from setwise.service.services.predictions import disclose_one, visible_prediction
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
@@ -38,7 +38,7 @@ class OutcomeReport(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcomes(Answered):
+class Outcomes(TakesLabels):
     """Outcomes, which other programs report: the label sets that were right."""
 
     def report(

@@ -39,9 +39,9 @@ from setwise.service.domain.routing.audits import (
 )
 from setwise.service.domain.routing.rules import constraints_broken
 from setwise.service.domain.text import Page, check_page, text_faults
-from setwise.service.domain.truth import Facts
+from setwise.service.domain.truth import AnswerFacts
 from setwise.service.domain.webhooks import document_corrected, review_completed
-from setwise.service.services.labels import Answered
+from setwise.service.services.labels import TakesLabels
 from setwise.service.services.predictions import disclose, disclose_one
 from setwise.service.stores.transaction import Transaction
 
@@ -84,7 +84,7 @@ class StoredDecision:
 
 
 @dataclass(frozen=True)
-class Reviews(Answered):
+class Reviews(TakesLabels):
     """The review queue."""
 
     lottery: Lottery
@@ -596,7 +596,7 @@ class Reviews(Answered):
         transaction: Transaction,
         prediction: Prediction,
         annotation: Annotation,
-        before: Facts,
+        before: AnswerFacts,
     ) -> None:
         """Queue a message unless these labels have been sent already."""
         sent = sent_labels(prediction, before.annotations, before.outcomes)

@@ -4,7 +4,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.outcomes import Outcome
-from setwise.service.domain.truth import Facts
+from setwise.service.domain.truth import AnswerFacts
 from setwise.service.stores.columns.rows import Store, row_of
 from setwise.service.stores.tables import outcomes
 from setwise.service.stores.truth import TruthStore, to_outcome
@@ -17,7 +17,7 @@ class OutcomeRaced(Exception):
 class OutcomeStore(Store):
     """Outcomes: the label sets that turned out to be right."""
 
-    def add(self, outcome: Outcome, before: Facts | None = None) -> None:
+    def add(self, outcome: Outcome, before: AnswerFacts | None = None) -> None:
         """Store an outcome; raises `OutcomeRaced` if its number is taken.
 
         ``before``: The facts without it, if they are known.

@@ -39,7 +39,7 @@ from setwise.service.domain.reviews import (
 )
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.text import UNREADABLE, Page, is_id
-from setwise.service.domain.truth import Facts
+from setwise.service.domain.truth import AnswerFacts
 from setwise.service.stores.columns.rows import Store, in_segment, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
@@ -351,7 +351,7 @@ class ReviewStore(Store):
         rows = self._connection.execute(select(state, func.count()).group_by(state))
         return {ReviewState(name): count for name, count in rows}
 
-    def annotate(self, annotation: Annotation, before: Facts | None = None) -> None:
+    def annotate(self, annotation: Annotation, before: AnswerFacts | None = None) -> None:
         """Store an annotation, and unassign its reviewer's other tasks of the document.
 
         ``before``: The facts without it, if they are known.

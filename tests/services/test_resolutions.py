@@ -4,7 +4,7 @@ import pytest
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller
-from setwise.service.domain.outcomes import Decider, Resolution
+from setwise.service.domain.outcomes import DecidedBy, Resolution
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.routing.audits import Selection
@@ -43,7 +43,7 @@ def test_an_answer_that_counts_is_the_decision(office: Office) -> None:
     office.reviewed("a")
     resolution = resolved(office, ANN)
     assert resolution is not None
-    assert (resolution.labels, resolution.by, resolution.agreed) == (("a",), Decider.YOU, True)
+    assert (resolution.labels, resolution.by, resolution.agreed) == (("a",), DecidedBy.YOU, True)
 
 
 @pytest.mark.parametrize("kind", ["audit", "overlap"])
@@ -57,7 +57,7 @@ def test_a_blind_answer_is_compared_with_what_the_lead_decided_but_not_before(
     office.answer(LEAD, "a", "b")
     resolution = resolved(office, ANN)
     assert resolution is not None
-    assert resolution.by is Decider.LEAD
+    assert resolution.by is DecidedBy.LEAD
     assert (resolution.missed, resolution.surplus) == (("b",), ("d",))
 
 
@@ -84,7 +84,7 @@ def test_nothing_tells_which_check_a_confirmed_answer_was(office: Office) -> Non
     office.reviews.complete(LEAD, claimed.id, ["a", "b"], None, claimed.version)
     newest_first = [own.annotation for own in office.reviews.recent(ANN).items]
     for shown, answer in zip((resolved(office, ANN), overlap, audit), newest_first, strict=True):
-        assert shown == Resolution(("a", "b"), Decider.YOU, answer.created_at, (), ())
+        assert shown == Resolution(("a", "b"), DecidedBy.YOU, answer.created_at, (), ())
 
 
 @pytest.mark.parametrize("copied", ["name", "content"])
@@ -113,7 +113,7 @@ def test_an_outcome_decides_without_a_name(office: Office) -> None:
     resolution = resolved(office, ANN)
     assert resolution is not None
     assert (resolution.by, resolution.missed, resolution.surplus) == (
-        Decider.OUTCOME, ("b",), ("a",),
+        DecidedBy.OUTCOME, ("b",), ("a",),
     )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def test_a_later_review_decides_and_the_first_reviewer_learns_no_name(office: Of
     office.reviews.reopen(LEAD, document.id, "page two", ["b"])
     own = office.reviews.own(ANN, document.id)
     assert own.resolution is not None
-    assert own.resolution.by is Decider.REVIEWER
+    assert own.resolution.by is DecidedBy.REVIEWER
     assert own.obstacle == "Another person decided on this document."
 
 

@@ -206,21 +206,21 @@ def _listed(call: Call, notes: Mapping[str, LabelNote]) -> Sequence[ui.Piece]:
 # One label, and what a lead decides on it.
 
 
-class Decision(BaseModel):
+class LabelDecision(BaseModel):
     """The form that changes the state of a label."""
 
     of: Annotated[str, Input(widget="hidden", pointers=("/of",))]
     version: Annotated[Version, Input(widget="hidden")]
 
 
-class Renaming(Decision):
+class Renaming(LabelDecision):
     """The form that renames a label."""
 
     name: Annotated[str, Input("New name", pointers=("/label",))]
     sure: Annotated[str, Input(widget="hidden")] = ""
 
 
-class Merging(Decision):
+class Merging(LabelDecision):
     """The form that merges a label into another."""
 
     into: Annotated[
@@ -278,16 +278,16 @@ def _decision(call: Call, stored: CatalogueLabel) -> Sequence[ui.Piece]:
     return [*parts, call.form(RENAME, **fields), call.form(MERGE, **fields)]
 
 
-def _change(call: Call, form: Decision, change: LabelChange, done: str) -> str:
+def _change(call: Call, form: LabelDecision, change: LabelChange, done: str) -> str:
     changed = call.services.labels.change(call.caller, form.of, change, form.version)
     return _at(changed.label, done=done)
 
 
-def _accept(call: Call, form: Decision) -> str:
+def _accept(call: Call, form: LabelDecision) -> str:
     return _change(call, form, LabelChange(LabelState.ACCEPTED), "label-accepted")
 
 
-def _retire(call: Call, form: Decision) -> str:
+def _retire(call: Call, form: LabelDecision) -> str:
     return _change(call, form, LabelChange(LabelState.RETIRED), "label-retired")
 
 
@@ -313,7 +313,7 @@ def _merge(call: Call, form: Merging) -> str | ui.View:
     return _change(call, form, change, "label-merged")
 
 
-def _fields(form: Decision) -> dict[str, str]:
+def _fields(form: LabelDecision) -> dict[str, str]:
     return {"of": form.of, "version": str(form.version), "sure": "yes"}
 
 
@@ -326,7 +326,7 @@ def _follows(old: str, new: str) -> Sequence[str]:
 
 
 def _sure(
-    heading: str, will: Sequence[str], label: str, form: Decision, fields: Mapping[str, str]
+    heading: str, will: Sequence[str], label: str, form: LabelDecision, fields: Mapping[str, str]
 ) -> ui.View:
     question = ui.Question(heading, will, label, _at(form.of), fields=fields)
     return ui.View("", (question,), title=heading)
@@ -385,14 +385,14 @@ _DECIDES = (Permission.REVIEW,)
 ACCEPT = Action(
     LABEL + "/accept",
     _accept,
-    Decision,
+    LabelDecision,
     needed=_DECIDES,
     notices={"label-accepted": "The label is accepted."},
 )
 RETIRE = Action(
     LABEL + "/retire",
     _retire,
-    Decision,
+    LabelDecision,
     needed=_DECIDES,
     notices={"label-retired": "The label is retired."},
 )

@@ -10,7 +10,7 @@ from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.documents import OwnAnswer
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.labels import UNNAMED, Additions
-from setwise.service.domain.outcomes import Decider, Resolution
+from setwise.service.domain.outcomes import DecidedBy, Resolution
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.annotators import in_a_line
 from setwise.service.pages.desk import Reads, Submits
@@ -52,11 +52,11 @@ class Correction(BaseModel):
     reason: Annotated[str, Input("Why", "Shown with the document.", "textarea")]
 
 
-_DECIDED_BY: Mapping[Decider, str] = {
-    Decider.YOU: "Your answer counts.",
-    Decider.REVIEWER: "Another reviewer decided.",
-    Decider.LEAD: "A lead decided.",
-    Decider.OUTCOME: "Another program reported the right set.",
+_DECIDED_BY: Mapping[DecidedBy, str] = {
+    DecidedBy.YOU: "Your answer counts.",
+    DecidedBy.REVIEWER: "Another reviewer decided.",
+    DecidedBy.LEAD: "A lead decided.",
+    DecidedBy.OUTCOME: "Another program reported the right set.",
 }
 
 

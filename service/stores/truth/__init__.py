@@ -23,7 +23,7 @@ from setwise.service.domain.predictions import Decision
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import RereadDraw
 from setwise.service.domain.text import UNREADABLE
-from setwise.service.domain.truth import Check, CheckedPrediction, Facts, SecondReading
+from setwise.service.domain.truth import AnswerFacts, Check, CheckedPrediction, SecondReading
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.tables import (
@@ -60,12 +60,12 @@ REREAD_DRAW = checks.c.reread_rate, checks.c.reread_draw
 class TruthStore(Store):
     """Facts about predictions, and the checks that follow from them."""
 
-    def facts(self, prediction_id: str) -> Facts:
+    def facts(self, prediction_id: str) -> AnswerFacts:
         """Return what has been said about a stored prediction."""
         (facts,) = self._facts(predictions.c.id == prediction_id)
         return facts
 
-    def write(self, facts: Facts, answer: Annotation | Outcome | None = None) -> None:
+    def write(self, facts: AnswerFacts, answer: Annotation | Outcome | None = None) -> None:
         """Store what follows from facts.
 
         ``answer``: The one of them that is new; None if others have changed.
@@ -115,7 +115,7 @@ class TruthStore(Store):
         )
         return len(ids), last
 
-    def _facts(self, condition: ColumnElement[bool]) -> Iterator[Facts]:
+    def _facts(self, condition: ColumnElement[bool]) -> Iterator[AnswerFacts]:
         rows = self._connection.execute(_FACTS.where(condition)).mappings()
         for _, alike in groupby(rows, key=lambda row: row[predictions.c.id]):
             yield _to_facts(list(alike))
@@ -177,11 +177,11 @@ def to_reread_draw(row: RowMapping) -> RereadDraw | None:
     return None if rate is None or draw is None else RereadDraw(rate, draw)
 
 
-def _to_facts(rows: Sequence[RowMapping]) -> Facts:
+def _to_facts(rows: Sequence[RowMapping]) -> AnswerFacts:
     """Return the facts in the rows of a prediction, with each annotation beside each outcome."""
     answers = {row[annotations.c.id]: row for row in rows if row[annotations.c.id] is not None}
     reports = {row[outcomes.c.number]: row for row in rows if row[outcomes.c.id] is not None}
-    return Facts(
+    return AnswerFacts(
         prediction=of_row(CheckedPrediction, predictions, rows[0]),
         gold_reread_rate=rows[0][routing_policies.c.gold_reread_rate],
         annotations=[to_annotation(row) for _, row in sorted(answers.items())],
@@ -189,7 +189,7 @@ def _to_facts(rows: Sequence[RowMapping]) -> Facts:
     )
 
 
-def _row(facts: Facts) -> dict[str, Any] | None:  # Any: a column's value
+def _row(facts: AnswerFacts) -> dict[str, Any] | None:  # Any: a column's value
     """Return the row of what follows from the facts, if anything does."""
     answered = facts.check
     if answered is None:
