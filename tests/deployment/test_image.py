@@ -60,7 +60,7 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
     wanted = os.environ.get("SETWISE_TEST_IMAGE")
     if not wanted:
         pytest.skip(
-            "SETWISE_TEST_IMAGE is not set: it needs root and tools, and downloads a Debian"
+            "SETWISE_TEST_IMAGE is not set: needs root, buildah, and a Debian or its download"
         )
     lacking = [name for name in ("buildah", "debootstrap") if shutil.which(name) is None]
     if lacking:
