@@ -1,6 +1,7 @@
 """A request takes effect wholly or not at all, whichever of its commits fails."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -70,27 +71,34 @@ class _Fault(Exception):
     """What a commit raises."""
 
 
+@contextmanager
+def failing_commit(number: int) -> Iterator[pytest.MonkeyPatch]:
+    """Have the commit of this number fail, counted from 1; others go on."""
+    commit, left = Transaction.commit, number
+
+    def fail(transaction: Transaction) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise _Fault
+        commit(transaction)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Transaction, "commit", fail)
+        yield patch
+
+
 @pytest.mark.parametrize("name", {**EVERY, **OTHERS})
 def test_whichever_commit_fails_nothing_has_changed_and_the_key_is_free(
-    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+    world: World, name: str
 ) -> None:
     request = {**EVERY, **OTHERS}[name](world)
     world.get("/v1/jobs", by=request["by"])  # which notes that the key was used
-    before, commit = repr(world.database.contents), Transaction.commit
+    before = repr(world.database.contents)
     response_stored = type(world.services.idempotency), "finish", lambda *_: None
     for failing in range(1, 9):
-        left = failing
-
-        def fail(transaction: Transaction) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise _Fault
-            commit(transaction)
-
-        with monkeypatch.context() as patch:
+        with failing_commit(failing) as patch:
             patch.setattr(*response_stored)
-            patch.setattr(Transaction, "commit", fail)
             response = send_keyed(world, request)
         if response.status_code < 300:
             assert failing <= 2, "it commits more than once"

@@ -13,8 +13,8 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.pages import desk as desk_pages
 from setwise.service.pages.board.sections import PAGES
 from setwise.service.pages.documents import document, listing, recent
-from setwise.service.stores.transaction import Transaction
 from tests.api.test_idempotency import World, world
+from tests.api.test_one_transaction import failing_commit
 from tests.edge import PASSWORD
 from tests.loop import settle_all
 from tests.pages.test_desk import Desk
@@ -288,10 +288,6 @@ def test_every_form_that_changes_something_stands_here() -> None:
     assert board | others == {*BOARD, *OTHERS, *READS}
 
 
-class _Fault(Exception):
-    """What a commit raises."""
-
-
 def _send(desk: Desk, sending: Sending, fields: dict[str, str]) -> httpx.Response:
     if sending.script:
         return desk.ask(sending.path, sending.fields)
@@ -299,9 +295,7 @@ def _send(desk: Desk, sending: Sending, fields: dict[str, str]) -> httpx.Respons
 
 
 @pytest.mark.parametrize("name", {**BOARD, **OTHERS})
-def test_whichever_commit_fails_nothing_has_changed(
-    world: World, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whichever_commit_fails_nothing_has_changed(world: World, name: str) -> None:
     desk = Desk(world, "ann", Role.ADMIN)
     sending = {**BOARD, **OTHERS}[name](world, desk)
     fields = {"csrf": desk.csrf, **sending.fields}
@@ -310,19 +304,9 @@ def test_whichever_commit_fails_nothing_has_changed(
             fields = {**(inputs if address.startswith(sending.path) else {}), **fields}
     world.clock.advance(seconds=30)
     desk.get("/account")
-    before, commit = repr(world.database.contents), Transaction.commit
+    before = repr(world.database.contents)
     for failing in range(1, 9):
-        left = failing
-
-        def fail(transaction: Transaction) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise _Fault
-            commit(transaction)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Transaction, "commit", fail)
+        with failing_commit(failing):
             response = _send(desk, sending, fields)
         if response.status_code < 400:
             assert failing > 1, "it commits nothing"
