@@ -111,4 +111,5 @@ def _legend(
 @cache
 def figures_style() -> Markup:
     """Return the style sheet of the charts: their marks, and colours for light, dark and print."""
-    return Markup(Path(__file__).with_name("figures.css").read_text("utf-8"))  # noqa: S704 -- ours
+    sheets = (Path(__file__).with_name(name) for name in ("figures.css", "marks.css"))
+    return Markup("".join(sheet.read_text("utf-8") for sheet in sheets))  # noqa: S704 -- ours

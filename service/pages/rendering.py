@@ -94,7 +94,8 @@ class Asset:
 def assets() -> dict[str, Asset]:
     """Return the files that pages refer to, by name."""
     folder: Traversable = files("setwise.service.pages").joinpath("static")
-    contents = {file.name: file.read_bytes() for file in folder.iterdir()}
+    marks = files("setwise.models.figures").joinpath("marks.css")
+    contents = {file.name: file.read_bytes() for file in (*folder.iterdir(), marks)}
     by_name: dict[str, Asset] = {}
 
     def asset(name: str) -> Asset:
