@@ -1,1 +1,0 @@
-"""How certificates, the breaker and others read annotations before `checks`: two must be equal."""
