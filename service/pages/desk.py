@@ -17,7 +17,7 @@ from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.api.schemas import Query as Asked
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.errors import InvalidRequest, LeaseLost
-from setwise.service.domain.labels import UNNAMED, Additions, LabelMatch, LabelState
+from setwise.service.domain.labels import UNNAMED, Additions, LabelState
 from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Document, Reason
 from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, ReviewTask
@@ -30,7 +30,6 @@ from setwise.service.pages.typed_labels import UnlistedLabel, unlisted
 from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
-from setwise.spelling import spelled
 
 DESK = "/desk"
 TASK = DESK + "/tasks/{task_id}"
@@ -153,27 +152,14 @@ def find(
 def look_alike(
     services: ServicesOf, visit: Reads, label: Annotated[str, Query(max_length=200)]
 ) -> Response:
-    """Return what a label that is in no list would be called, and known labels much like it."""
-    name, known = spelled(label), services.labels.catalogue(visit.caller)
-    same = next((each for each in known if each.label == name), None)
-    similar = services.labels.similar(visit.caller, name)
-    # Of the model's labels the one that equals the query comes first.
-    listed = [*services.labels.search(visit.caller, name, limit=1).items]
-    if same is not None and same.offered:
-        listed.append(LabelMatch(name, state=same.state, in_model=same.in_model))
-    if same is not None and same.merged_into:
-        similar = (same.merged_into, *similar)
-    beyond = {each.label: each for each in known if not each.in_model}
+    """Return what is known of a label that was typed whole."""
+    lookup = services.labels.look_up(visit.caller, label)
     return answer(
         {
-            "label": name,
-            "listed": next((each._asdict() for each in listed if each.label == name), None),
-            "retired": same is not None and same.state is LabelState.RETIRED,
-            "similar": [
-                LabelMatch(each, in_model=each not in beyond)._asdict()
-                | ({"state": beyond[each].state} if each in beyond else {})
-                for each in similar
-            ],
+            "label": lookup.label,
+            "listed": None if lookup.listed is None else lookup.listed._asdict(),
+            "retired": lookup.retired,
+            "similar": [match._asdict() for match in lookup.similar],
         }
     )
 

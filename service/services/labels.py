@@ -22,6 +22,7 @@ from setwise.service.domain.labels import (
     Catalogue,
     CatalogueLabel,
     LabelChange,
+    LabelLookup,
     LabelMatch,
     LabelMatches,
     LabelState,
@@ -179,12 +180,15 @@ class Labels(TakesLabels):
         with self.begin(read_only=True) as transaction:
             return self._known(transaction, spelled(label))
 
+    def look_up(self, caller: Caller, label: str) -> LabelLookup:
+        """Return what is known of a label that was typed whole."""
+        caller.require(Permission.READ_QUEUE)
+        return self._whole().look_up(spelled(label))
+
     def similar(self, caller: Caller, label: str) -> tuple[str, ...]:
         """Return the labels that differ from a label in no more than its spelling."""
         caller.require(Permission.READ_QUEUE)
-        with self.begin(read_only=True) as transaction:
-            catalogue = Catalogue(self._vocabulary(), transaction.labels.all())
-        return catalogue.similar(spelled(label))
+        return self._whole().similar(spelled(label))
 
     def propose(
         self,
@@ -324,6 +328,10 @@ class Labels(TakesLabels):
         if label not in self._vocabulary():
             return stored
         return replace(stored or CatalogueLabel(label), in_model=True)
+
+    def _whole(self) -> Catalogue:
+        with self.begin(read_only=True) as transaction:
+            return Catalogue(self._vocabulary(), transaction.labels.all())
 
     def _vocabulary(self) -> Collection[str]:
         try:

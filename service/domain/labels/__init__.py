@@ -77,6 +77,17 @@ class LabelMatch(NamedTuple):
     in_model: bool = True
 
 
+class LabelLookup(NamedTuple):
+    """What is known of a label that a person typed whole."""
+
+    label: str
+    listed: LabelMatch | None
+    """The label, if it may be chosen."""
+    retired: bool
+    similar: tuple[LabelMatch, ...]
+    """The label that stands for it, and those that differ in no more than their spelling."""
+
+
 @dataclass(frozen=True)
 class LabelMatches:
     """A slice of the matching labels, and the number of all matches."""
@@ -232,6 +243,28 @@ class Catalogue:
         key = folded(label)
         names = (name for name in self._names() if name != label and folded(name) == key)
         return tuple(dict.fromkeys(self.current(name) for name in names))[:MOST_SIMILAR]
+
+    def look_up(self, label: str) -> LabelLookup:
+        """Return what is known of a label.
+
+        >>> Catalogue(["long-covid"], []).look_up("Long COVID").similar[0].label
+        'long-covid'
+        """
+        match, current = self._match(label), self.current(label)
+        offered = match is not None and match.state in OFFERED
+        similar = ([] if current == label else [current]) + [*self.similar(label)]
+        return LabelLookup(
+            label,
+            listed=match if offered else None,
+            retired=match is not None and match.state is LabelState.RETIRED,
+            similar=tuple(filter(None, map(self._match, dict.fromkeys(similar)))),
+        )
+
+    def _match(self, label: str) -> LabelMatch | None:
+        in_model, stored = label in self._vocabulary, self._labels.get(label)
+        if stored is not None:
+            return LabelMatch(label, stored.name, stored.state, in_model)
+        return LabelMatch(label) if in_model else None
 
     def _has(self, label: str) -> bool:
         return label == UNNAMED or label in self._vocabulary or label in self._labels
