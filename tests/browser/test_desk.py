@@ -24,6 +24,8 @@ PATIENCE_S = 60.0
 TEXTS = ("storm and rain again", "a goal after the storm", "bond and coupon today", "rain")
 # The desk ignores keys for a moment after a document has appeared.
 SETTLED_MS = 300
+# It submits no label that was not on the screen yet, and nobody presses a key within one frame.
+DRAWN = "() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 LATE_S = 0.3
 
 
@@ -90,6 +92,7 @@ def shown(page: Page) -> str:
 def press(page: Page, key: str) -> None:
     """Press a key that leads to another document, and wait until that is there."""
     before = shown(page)
+    page.evaluate(DRAWN)
     page.keyboard.press(key)
     expect(page.locator("#work")).not_to_have_attribute("data-task", before)
     page.wait_for_timeout(SETTLED_MS)
