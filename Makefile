@@ -63,7 +63,8 @@ test: setup $(MIXTURES)  ## All of that, and every promise in its smallest form,
 	@$(MAKE) --no-print-directory -j2 lint all-tests
 
 verify: setup $(MIXTURES)  ## The long proofs: simulations, whole real data sets, the image, hundreds of kills
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m verify
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "verify or hypothesis" \
+	  --hypothesis-profile long
 
 quick-tests:
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(QUICK)

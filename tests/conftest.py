@@ -8,14 +8,16 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no fault, and a first call compiles. The gate repeats the same examples;
-# elsewhere each run looks for new ones.
-settings.register_profile(
-    "setwise",
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize="CI" in os.environ,
-)
-settings.load_profile("setwise")
+# elsewhere each run looks for new ones. `make verify` draws many more.
+for profile, examples in (("short", 30), ("long", 100)):
+    settings.register_profile(
+        profile,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize="CI" in os.environ,
+    )
+settings.load_profile("short")
 
 # By default, structlog prints the values of all variables with a trace, which takes seconds.
 *_processors, _ = structlog.get_config()["processors"]

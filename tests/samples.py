@@ -1,7 +1,9 @@
 """Domain objects with sensible contents, for tests that care about one or two of their fields."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from unittest.mock import patch
 
 from setwise.service.domain.accounts import ApiKey
 from setwise.service.domain.accounts.callers import Caller, Role
@@ -30,6 +32,7 @@ from setwise.service.domain.webhooks import (
     auto_sent,
 )
 from setwise.service.stores.transaction import Transaction
+from setwise.service.stores.truth import TruthStore
 from tests.fakes import START, FakeIds, scored_set
 
 CLIENT = Caller("019b7a0b-0000-7000-9000-000000000001", "billing", Role.CLIENT)
@@ -74,6 +77,14 @@ def add_predictions(
     transaction.predictions.add_all(
         [(one, Submission(caller, one.document, idempotency)) for one in made]
     )
+
+
+def annotate_all(transaction: Transaction, answers: Iterable[Annotation]) -> None:
+    """Store many annotations; what follows from them is derived once, in the end."""
+    with patch.object(TruthStore, "write"), patch.object(TruthStore, "facts"):
+        for answer in answers:
+            transaction.reviews.annotate(answer)
+    transaction.truth.rebuild(None, 1_000_000)
 
 
 def sent_message(of: Prediction, message_id: str) -> Message:

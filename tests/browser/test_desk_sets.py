@@ -84,7 +84,13 @@ CUT = """parts => parts.filter(part => {
 
 
 @pytest.mark.usefixtures("many")
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (820, 1180), (390, 800)])
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [
+        (390, 800),
+        *(pytest.param(*size, marks=pytest.mark.verify) for size in [(1440, 900), (820, 1180)]),
+    ],
+)
 def test_all_labels_of_a_set_are_seen_before_it_is_submitted(
     sign_in: Callable[..., Page], site: Site, arrived: list[str], width: int, height: int
 ) -> None:

@@ -36,7 +36,7 @@ def lines(n=120):
     return [(number, json.dumps({"text": text}).encode()) for number, text in texts]
 
 
-@pytest.mark.slow
+@pytest.mark.verify  # in one process test_learning.py proves it
 def test_all_before_a_fault_is_written(dask_cluster, predictor, small_blocks):
     found = cluster_of("dask", dask_cluster.scheduler_address, None)
     given = [*lines(60), (61, b"no JSON"), *((62 + n, line) for n, line in lines(30))]

@@ -108,6 +108,7 @@ def test_processes_share_the_port_and_their_counts_and_end_together(
 
 
 @pytest.mark.system
+@pytest.mark.verify  # the test before is its twin
 def test_a_server_process_that_dies_ends_the_others(tmp_path: Path, sqlite_url: str) -> None:
     process = subprocess.Popen(
         [SETWISE, "serve", "--port", "0", "--workers", "2"],

@@ -28,7 +28,13 @@ RUN = {"sh", "console", "python"}
 
 @pytest.mark.system
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page.stem == "README" else pytest.mark.verify, id=page.stem)
+        for page in PAGES
+    ],
+)
 def test_the_commands_of_a_page_work_one_after_the_other(
     page: Path, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -233,22 +233,30 @@ def test_a_model_of_texts_refuses_numbers_and_the_reverse(fitted, words) -> None
         tiny().fit(words, LISTS).predict(TEXTS)
 
 
-def test_any_classifier_takes_the_place_of_the_label_scores(words, tmp_path: Path) -> None:
+ONCE_PER_LABEL = LogisticRegression(C=10)
+CLASSIFIERS = (
+    LinearSVC(),
+    RandomForestClassifier(10, random_state=0),
+    RidgeClassifier(),
+    make_pipeline(SelectKBest(k=30), ONCE_PER_LABEL),
+    MultiOutputClassifier(ONCE_PER_LABEL),
+    make_pipeline(MaxAbsScaler(), ClassifierChain(ONCE_PER_LABEL)),
+    GridSearchCV(MultiOutputClassifier(ONCE_PER_LABEL), {"estimator__C": [10]}, cv=2),
+)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [ONCE_PER_LABEL, *(pytest.param(other, marks=pytest.mark.verify) for other in CLASSIFIERS)],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_any_classifier_takes_the_place_of_the_label_scores(
+    words, tmp_path: Path, estimator
+) -> None:
     Y = MultiLabelBinarizer().fit_transform(LISTS)
-    once_per_label = LogisticRegression(C=10)
-    for estimator in (
-        once_per_label,
-        LinearSVC(),
-        RandomForestClassifier(10, random_state=0),
-        RidgeClassifier(),
-        make_pipeline(SelectKBest(k=30), once_per_label),
-        MultiOutputClassifier(once_per_label),
-        make_pipeline(MaxAbsScaler(), ClassifierChain(once_per_label)),
-        GridSearchCV(MultiOutputClassifier(once_per_label), {"estimator__C": [10]}, cv=2),
-    ):
-        model = tiny(estimator=estimator).fit(words, Y)
-        assert model.score(words, Y) > 0.5, estimator
-        assert model.predict_proba(words).shape == Y.shape
+    model = tiny(estimator=estimator).fit(words, Y)
+    assert model.score(words, Y) > 0.5
+    assert model.predict_proba(words).shape == Y.shape
     model.save(tmp_path / "model")
     loaded = setwise.load(tmp_path / "model")
     assert loaded.kind == "external"

@@ -138,7 +138,7 @@ def test_a_job_waits_for_its_scheduler_and_nothing_is_skipped(monkeypatch):
     assert desk.score(job, worker)["predicted"] == 6
 
 
-@pytest.mark.slow
+@pytest.mark.verify  # a worker is killed in the twin above
 def test_parts_outlive_the_workers_that_they_end(dask_cluster, tmp_path, monkeypatch):
     shared = tmp_path, os.getpid(), 10
     (tmp_path / "3").touch()

@@ -34,6 +34,7 @@ from tests.samples import (
     ADMIN,
     LEAD,
     add_predictions,
+    annotate_all,
     annotation,
     change,
     outcome,
@@ -142,8 +143,7 @@ def fill(begin: Transactions, n: int) -> None:
     with begin() as transaction:
         add_predictions(transaction, *everything)
         transaction.reviews.add_all(tasks)
-        for one in answers:
-            transaction.reviews.annotate(one)
+        annotate_all(transaction, answers)
         for one in outcomes:
             transaction.outcomes.add(one)
 

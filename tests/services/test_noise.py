@@ -35,6 +35,7 @@ from tests.samples import (
     CAT,
     LEAD,
     add_predictions,
+    annotate_all,
     annotation,
     change,
     prediction,
@@ -148,8 +149,7 @@ class Readers:
         with self.database() as transaction:
             add_predictions(transaction, *read.values())
             transaction.reviews.add_all([one for one, _ in answers])
-            for _, said in answers:
-                transaction.reviews.annotate(said)
+            annotate_all(transaction, [said for _, said in answers])
 
     @property
     def report(self) -> NoiseReport:

@@ -57,7 +57,18 @@ from tests.fakes import (
     scored_set,
 )
 from tests.loop import settle_all
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, model, outcome, trip
+from tests.samples import (
+    ADMIN,
+    ANN,
+    CLIENT,
+    LEAD,
+    annotate_all,
+    annotation,
+    change,
+    model,
+    outcome,
+    trip,
+)
 from tests.sqlite import Database
 
 RIGHT, WRONG = ["a", "b"], ["c"]
@@ -124,18 +135,18 @@ class Loop:
         reviewed = {one.id for one in made}
         with self.begin() as transaction:
             tasks = transaction.reviews.page(state=None, reason=None, after=None, limit=100_000)
-            for task in tasks.items:
-                if task.prediction.id in reviewed:
-                    said = annotation(task, *self.answer(task.prediction, rates))
-                    transaction.reviews.annotate(
-                        replace(
-                            said,
-                            id=self.new_id(),
-                            reviewer=who.id,
-                            group=group,
-                            created_at=self.now(),
-                        )
-                    )
+            answers = [
+                replace(
+                    annotation(task, *self.answer(task.prediction, rates)),
+                    id=self.new_id(),
+                    reviewer=who.id,
+                    group=group,
+                    created_at=self.now(),
+                )
+                for task in tasks.items
+                if task.prediction.id in reviewed
+            ]
+            annotate_all(transaction, answers)
         self.now.advance(minutes=1)
 
     def report(self, made: Sequence[Prediction], answer: Callable[[int], list[str]]) -> None:

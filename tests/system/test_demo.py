@@ -112,6 +112,17 @@ class Demo:
 
 
 @pytest.mark.slow
+def test_a_newcomer_gets_the_answer_of_the_readme_and_full_pages(tmp_path: Path) -> None:
+    with Demo(tmp_path / "data") as demo:
+        the_queue_is_filled_and_has_some_history(demo)
+        the_first_request_of_the_readme_gets_the_answer_shown(demo)
+        the_pages_open_for_those_who_sign_in(demo)
+        status, said = demo.interrupt()
+    assert status == 0
+    assert "Stopped." in said
+
+
+@pytest.mark.verify
 def test_a_newcomer_can_try_everything_stop_and_go_on(tmp_path: Path) -> None:
     """One test, because each start trains a model."""
     with Demo(tmp_path / "data") as demo:

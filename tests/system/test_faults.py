@@ -74,6 +74,7 @@ def on_own_postgres(
         installed.application.close()
 
 
+@pytest.mark.verify  # test_worker.py waits for a database that is away in its twin
 def test_a_database_that_goes_away_costs_no_write_and_doubles_none(
     on_own_postgres: tuple[Installation, LocalPostgres],
 ) -> None:

@@ -68,6 +68,7 @@ def worker(
 
 
 @ON_POSTGRES
+@pytest.mark.verify  # test_files.py lets a worker die in its twin
 def test_a_worker_killed_in_the_middle_of_a_file_loses_and_doubles_nothing(
     installation: Installation,
 ) -> None:

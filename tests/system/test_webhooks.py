@@ -165,6 +165,7 @@ def test_a_third_program_ends_with_exactly_what_was_sent(
 
 
 @ON_POSTGRES
+@pytest.mark.verify  # test_courier.py kills a courier in its twin
 def test_what_was_committed_before_a_kill_is_delivered_after_it(
     installation: Installation,
 ) -> None:

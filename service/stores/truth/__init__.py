@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     Column,
     ColumnElement,
+    Insert,
     RowMapping,
     Table,
     and_,
@@ -57,6 +58,19 @@ REREAD_DRAW = checks.c.reread_rate, checks.c.reread_draw
 """The columns that `to_reread_draw` reads."""
 
 
+def _replacing(statement: sqlite.Insert | postgresql.Insert) -> Insert:
+    """Return a statement that stores a check in place of the one before."""
+    others = {column.name: column for column in statement.excluded if not column.primary_key}
+    return statement.on_conflict_do_update(index_elements=[checks.c.prediction_id], set_=others)
+
+
+# Made once: to build a statement that names each column takes longer than to run it.
+_STORE = {
+    "sqlite": _replacing(sqlite.insert(checks)),
+    "postgresql": _replacing(postgresql.insert(checks)),
+}
+
+
 class TruthStore(Store):
     """Facts about predictions, and the checks that follow from them."""
 
@@ -73,15 +87,7 @@ class TruthStore(Store):
         row = _row(facts)
         if row is None:
             return
-        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
-        changed = dialect.insert(checks)
-        self._connection.execute(
-            changed.on_conflict_do_update(
-                index_elements=[checks.c.prediction_id],
-                set_={name: changed.excluded[name] for name in row if name != "prediction_id"},
-            ),
-            row,
-        )
+        self._connection.execute(_STORE[self._connection.dialect.name], row)
         last = facts.last_sent()
         before = last if answer is None else facts.last_sent(without=answer.id)
         if last is not None and (answer is None or last is not before):
