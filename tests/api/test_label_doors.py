@@ -63,14 +63,23 @@ class Doors:
         assert done.status == 200
         body = {"labels": labels, "reason": "page two"}
         response = self.post(f"/v1/documents/{listed['prediction_id']}/reopen", body, "lead")
-        annotations = self.service.database.contents.annotations
-        return Reply.of(response, "/labels", lambda task: set(annotations[task["id"]].labels))
+        return Reply.of(response, "/labels", lambda task: self._corrected(task["id"]))
+
+    def _corrected(self, task_id: str) -> set[str]:
+        with self.service.database(read_only=True) as transaction:
+            annotation = transaction.reviews.annotation_of(task_id)
+        assert annotation is not None
+        return set(annotation.labels)
 
     def _predicted(self, response: httpx.Response) -> "Reply":
         return Reply.of(response, "/document/", lambda done: self._answer(done["id"]))
 
     def _answer(self, id_: str) -> set[str]:
-        answer = self.service.database.contents.predictions[id_].document.answer
+        with self.service.database(read_only=True) as transaction:
+            prediction = transaction.predictions.get(id_)
+        assert prediction is not None
+        answer = prediction.document.answer
+        assert answer is not None
         if "candidates" in answer:
             (candidate,) = answer["candidates"]
             return set(candidate["labels"])
