@@ -77,3 +77,4 @@ def test_answers_say_what_the_model_lacks(service: Service) -> None:
     life = service.get(f"/v1/documents/{sent['id']}", by="lead").json()
     last = [event for event in life["events"] if event["kind"] == "answered"][-1]
     assert (last["labels"], last["label_missing"]) == (["a"], True)
+    assert "setwise_documents_beyond_model 1.0" in service.get("/metrics").text
