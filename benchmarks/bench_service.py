@@ -240,7 +240,7 @@ def _setwise(
     batch = _request("/v1/predictions/batch", {"documents": several}, key)
     with _running(command, port, environment) as process_id:
         server = Server("setwise", process_id, port, requests, [batch])
-        while b"model-unavailable" in (answer := _first_answer(server)):  # it is being loaded
+        while b'"type":"/problems/' in (answer := _first_answer(server)):  # it is being loaded
             time.sleep(0.1)
         yield server, answer
 
