@@ -10,10 +10,10 @@ from functools import partial
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
+from setwise.service.api.http.callers import KEY_CACHE_S, Callers
 from setwise.service.api.http.cursors import Cursors
-from setwise.service.api.http.dependencies import KEY_CACHE_S, Callers, Edge
+from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.gather import PredictionQueue, untraced
-from setwise.service.api.http.limits import KeyLimits
 from setwise.service.backend import Backend, open_backend, unmigrated, written_folders
 from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.errors import ModelUnavailable, ServiceError
@@ -170,7 +170,6 @@ def edge(
             longest_s=services.sessions.rule.longest.total_seconds(),
         ),
         provider=_provider(settings),
-        limits=KeyLimits(),
         https=settings.public_url.startswith("https:"),
         public_url=settings.public_url,
         open_metrics=settings.open_metrics,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from setwise.service.api.http.dependencies import Callers
+from setwise.service.api.http.callers import Callers
 from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.errors import Unauthenticated
 from tests.edge import Service, assert_problem, described
@@ -54,7 +54,7 @@ def test_a_caller_is_trusted_for_the_given_time_and_no_longer() -> None:
     keys, now = Keys(), [0.0]
     callers = Callers(keys, trusted_s=3, clock=lambda: now[0])
     assert callers.known("good") is None
-    assert callers.find("good").id == "id"
+    assert callers.find("good").caller.id == "id"
     keys.revoked = True
     now[0] = 1.4
     assert callers.known("good") is not None

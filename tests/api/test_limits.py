@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.api.http.limits import KeyLimits
+from setwise.service.api.http.callers import Bucket, Callers
+from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.errors import TooManyRequests
 
 
@@ -25,42 +26,41 @@ def told(headers: list[tuple[bytes, bytes]]) -> tuple[int, int]:
 
 
 def test_without_a_limit_nothing_is_counted_or_told() -> None:
-    limits = KeyLimits()
-    assert limits.take("a", None) == limits.take("a", 0) == []
-    assert not limits._buckets
+    bucket = Bucket()
+    assert bucket.take(None) == bucket.take(0) == []
 
 
 def test_a_burst_is_allowed_and_then_a_pace() -> None:
     clock = Clock()
-    limits = KeyLimits(clock=clock)
-    assert [told(limits.take("a", 60))[0] for _ in range(60)] == list(range(59, -1, -1))
+    bucket = Bucket(clock=clock)
+    assert [told(bucket.take(60))[0] for _ in range(60)] == list(range(59, -1, -1))
     with pytest.raises(TooManyRequests, match="60 requests a minute") as refused:
-        limits.take("a", 60)
+        bucket.take(60)
     assert refused.value.retry_after_s == pytest.approx(1)
     clock.s += 1
-    assert told(limits.take("a", 60)) == (0, 60)
-    limits.take("b", 60)  # another key is not concerned
+    assert told(bucket.take(60)) == (0, 60)
 
 
 def test_each_key_has_its_own_limit() -> None:
-    limits = KeyLimits(clock=Clock())
-    limits.take("b", 1)
-    limits.take("a", 2)
-    headers = limits.take("a", 2)
+    limits = {"a": 2, "b": 1}
+    callers = Callers(lambda name: Caller(name, "", Role.CLIENT, per_minute=limits[name]))
+    callers.find("b").take()
+    callers.find("a").take()
+    headers = callers.find("a").take()
     assert dict(headers)[b"ratelimit-policy"] == b'"key";q=2;w=60'
     with pytest.raises(TooManyRequests):
-        limits.take("a", 2)
+        callers.find("a").take()
 
 
 @given(st.integers(1, 500), st.lists(st.floats(0, 30), min_size=1, max_size=200))
 def test_no_key_ever_gets_more_than_a_burst_and_its_pace(limit: int, pauses: list[float]) -> None:
     clock = Clock()
-    limits, served = KeyLimits(clock=clock), 0
+    bucket, served = Bucket(clock=clock), 0
     for pause in pauses:
         clock.s += pause
         for _ in range(5):
             try:
-                limits.take("a", limit)
+                bucket.take(limit)
             except TooManyRequests:
                 break
             served += 1
@@ -70,10 +70,10 @@ def test_no_key_ever_gets_more_than_a_burst_and_its_pace(limit: int, pauses: lis
 @given(st.integers(1, 1_000))
 def test_whoever_waits_as_told_is_served(limit: int) -> None:
     clock = Clock()
-    limits = KeyLimits(clock=clock)
+    bucket = Bucket(clock=clock)
     for _ in range(limit):
-        limits.take("a", limit)
+        bucket.take(limit)
     with pytest.raises(TooManyRequests) as refused:
-        limits.take("a", limit)
+        bucket.take(limit)
     clock.s += refused.value.retry_after_s + 1e-9
-    limits.take("a", limit)
+    bucket.take(limit)

@@ -1,12 +1,9 @@
 """Dependencies of routes: the services, the caller and the edge."""
 
 import hashlib
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from threading import Lock
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request, Response
@@ -17,10 +14,9 @@ from fastapi.security.utils import get_authorization_scheme_param
 from pydantic import BaseModel
 from pydantic_core import to_json
 
+from setwise.service.api.http.callers import RATE_HEADERS, Callers, KeyLimitReached
 from setwise.service.api.http.cursors import Cursors
 from setwise.service.api.http.gather import PredictionQueue
-from setwise.service.api.http.headers import RATE_HEADERS
-from setwise.service.api.http.limits import KeyLimitReached, KeyLimits
 from setwise.service.api.http.prefix import prefix_of
 from setwise.service.api.schemas import Paged
 from setwise.service.domain.accounts.callers import Caller
@@ -33,74 +29,6 @@ from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionC
 from setwise.service.telemetry import ServiceMetrics
 from setwise.service.tracing import Tracing
 
-MOST_CACHED_KEYS = 10_000
-
-KEY_CACHE_S = 3.0
-"""How long a process remembers the holder of a key: a revoked key works at most that long."""
-
-
-@dataclass(slots=True)
-class _Known:
-    caller: Caller
-    ask_from: float
-    trusted_until: float
-
-
-class Callers:
-    """Finds the holder of a key and caches the answer briefly.
-
-    A revoked key can therefore work for up to ``trusted_s`` longer in a process that has just seen
-    it. Refusals are not cached, so a new key works at once.
-
-    ``authenticate``: Finds the holder of a secret, or raises `Unauthenticated`.
-    ``trusted_s``: How long an answer is cached, in seconds.
-    """
-
-    def __init__(
-        self,
-        authenticate: Callable[[str], Caller],
-        *,
-        trusted_s: float = KEY_CACHE_S,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._authenticate = authenticate
-        self._trusted_s = trusted_s
-        self._clock = clock
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
-        self._lock = Lock()
-
-    def known(self, secret: str) -> Caller | None:
-        """Return the cached caller of a secret, or None.
-
-        After half of the time, one request gets None and asks the database, while the others keep
-        using the cache. Otherwise, all of them would ask at once when the time is over.
-        """
-        lookup = self._known.get(_fingerprint(secret))
-        if lookup is None:
-            return None
-        now = self._clock()
-        if lookup.ask_from <= now < lookup.trusted_until:
-            lookup.ask_from = lookup.trusted_until
-            return None
-        return lookup.caller if now < lookup.trusted_until else None
-
-    def find(self, secret: str) -> Caller:
-        """Return the caller, asking the database; raises `Unauthenticated`."""
-        asked_at = self._clock()
-        caller = self._authenticate(secret)
-        with self._lock:
-            self._known[_fingerprint(secret)] = _Known(
-                caller, asked_at + self._trusted_s / 2, asked_at + self._trusted_s
-            )
-            while len(self._known) > MOST_CACHED_KEYS:
-                self._known.popitem(last=False)
-        return caller
-
-
-def _fingerprint(secret: str) -> bytes:
-    # Hashed, so that a core dump of the cache reveals no keys.
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
-
 
 @dataclass(frozen=True)
 class Edge:
@@ -111,7 +39,6 @@ class Edge:
     """Predicts documents together that requests submit at about the same time."""
     callers: Callers
     sessions: SessionCookies
-    limits: KeyLimits
     cursors: Cursors
     checks: Mapping[str, Callable[[], str | None]]
     """For each part that must work before the service is ready: its name, and a function that
@@ -182,18 +109,16 @@ class _KeyOrSession(SecurityBase):
         scheme, secret = get_authorization_scheme_param(request.headers.get("Authorization"))
         if scheme.lower() != "bearer" or not secret:
             return await _visitor(request, edge.sessions)
-        caller = edge.callers.known(secret)
-        if caller is None:  # asked in a thread, so that the database never blocks the event loop
-            caller = await run_in_threadpool(edge.callers.find, secret)
+        holder = edge.callers.known(secret)
+        if holder is None:  # asked in a thread, so that the database never blocks the event loop
+            holder = await run_in_threadpool(edge.callers.find, secret)
         state = request.scope.setdefault("state", {})
         try:
-            limits = edge.limits.take(caller.id, caller.per_minute)
+            state[RATE_HEADERS] = holder.take()
         except KeyLimitReached as refusal:
             state[RATE_HEADERS] = refusal.headers
             raise
-        if limits:
-            state[RATE_HEADERS] = limits
-        return from_request(caller, request)
+        return from_request(holder.caller, request)
 
 
 async def _visitor(request: Request, sessions: SessionCookies) -> Caller:

@@ -4,8 +4,7 @@ from collections.abc import Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-RATE_HEADERS = "rate_headers"
-"""Key of the rate-limit headers in a request's state."""
+from setwise.service.api.http.callers import RATE_HEADERS
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
