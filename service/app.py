@@ -37,19 +37,15 @@ from setwise.service.api import (
     webhooks,
 )
 from setwise.service.api.http import problems, reference
-from setwise.service.api.http.bodies import BodyLimit
-from setwise.service.api.http.conditions import Conditions
 from setwise.service.api.http.connections import ConnectionLimits
 from setwise.service.api.http.dependencies import Edge
-from setwise.service.api.http.headers import SecurityHeaders
+from setwise.service.api.http.middleware import EdgeMiddleware
 from setwise.service.api.http.openapi import describe
 from setwise.service.api.http.prefix import PathPrefix
 from setwise.service.api.webhooks import messages as webhook_messages
 from setwise.service.logs import configure_logging
 from setwise.service.pages import start
 from setwise.service.pages.routes import unknown_address
-from setwise.service.telemetry import RequestTelemetry
-from setwise.service.tracing import RequestSpans
 
 if TYPE_CHECKING:
     from setwise.service.build import Application
@@ -89,17 +85,8 @@ def create_app(
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's documented hook
     if edge is not None:
         app.state.edge = edge
-        # The last one added is the outermost.
-        app.add_middleware(
-            BodyLimit, max_bytes=edge.max_body_bytes, exempt={files.SCORING, models.ARCHIVES}
-        )
-        app.add_middleware(problems.UnexpectedErrors)
-        app.add_middleware(SecurityHeaders, https=edge.https)
-        app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
-        if edge.spans is not None:
-            app.add_middleware(RequestSpans, spans=edge.spans.request)
-        app.add_middleware(Conditions)
-        if edge.prefix:
+        app.add_middleware(EdgeMiddleware, edge=edge, exempt={files.SCORING, models.ARCHIVES})
+        if edge.prefix:  # outside, where paths begin with it
             app.add_middleware(PathPrefix, prefix=edge.prefix)
     return app
 
@@ -197,7 +184,7 @@ def server_config(
     return uvicorn.Config(
         app,
         log_config=None,
-        access_log=False,  # RequestTelemetry writes better ones
+        access_log=False,  # EdgeMiddleware writes better ones
         server_header=False,
         # X-Forwarded-For from any other address may be forged.
         proxy_headers=bool(settings.trusted_proxies),

@@ -1,9 +1,7 @@
-"""Metrics, request ids and a log line for each request, without any document's content."""
+"""Metrics and the times of stages, without any document's content."""
 
-import logging
 import os
 import platform
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,8 +16,6 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Info, gener
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from setwise.service import tracing
 from setwise.service.domain.accounts.callers import SYSTEM
@@ -30,16 +26,9 @@ from setwise.service.services.analysis.cockpit import Glance
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.tracing import Tracing
 
-REQUEST_ID_HEADER = b"x-request-id"
-REQUEST_ID = "request_id"
-"""Name of the request id in a request's state."""
-
 SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 """Variable by which the Prometheus library finds the folder of shared counts."""
 
-_ACCEPTABLE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_UNMATCHED = "unmatched"
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 log = structlog.get_logger(__name__)
@@ -163,65 +152,6 @@ class _Watched(Collector):
         for key, value in values.items():
             family.add_metric(key, value)
         return [family]
-
-
-class RequestTelemetry:
-    """ASGI middleware for request ids, log lines and metrics of requests.
-
-    ``new_id``: Returns the id of a request without one.
-    """
-
-    def __init__(self, app: ASGIApp, *, metrics: ServiceMetrics, new_id: Callable[[], str]) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._new_id = new_id
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started_at = time.perf_counter()
-        header = Headers(scope=scope).get("x-request-id", "")
-        # Any other id could forge log lines.
-        request_id = header if _ACCEPTABLE_REQUEST_ID.fullmatch(header) else self._new_id()
-        scope.setdefault("state", {})[REQUEST_ID] = request_id
-        status = 0
-
-        async def send_with_id(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                named = REQUEST_ID_HEADER, request_id.encode("ascii")
-                message["headers"] = [*message["headers"], named]
-            await send(message)
-
-        tokens = structlog.contextvars.bind_contextvars(request_id=request_id)
-        try:
-            await self._app(scope, receive, send_with_id)
-        finally:
-            self._record(scope, status, time.perf_counter() - started_at)
-            structlog.contextvars.reset_contextvars(**tokens)
-
-    def _record(self, scope: Scope, status: int, elapsed_s: float) -> None:
-        """Record a finished request; status 0 if nothing was sent."""
-        # The template, not the path, so that each route has one time series.
-        route = getattr(scope.get("route"), "path", None) or _UNMATCHED
-        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-        outcome = str(status or "aborted")
-        self._metrics.answered(method, route, outcome, elapsed_s)
-        if not logging.getLogger(__name__).isEnabledFor(logging.INFO):
-            return  # structlog would check only after building the line
-        log.info(
-            "request",
-            method=method,
-            route=route,
-            # Still percent-encoded, so that no path can break a line; the query names documents.
-            path=scope.get("raw_path", b"").decode("ascii", "backslashreplace")[:200],
-            status=outcome,
-            milliseconds=round(1_000 * elapsed_s, 2),
-            request_id=scope["state"][REQUEST_ID],
-        )
 
 
 class Stages:

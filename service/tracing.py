@@ -5,12 +5,12 @@ Without the extra ``setwise[telemetry]`` and the setting for a collector, nothin
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -111,37 +111,18 @@ def start(endpoint: str) -> Tracing:
     return Tracing(OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces"))
 
 
-class RequestSpans:
-    """ASGI middleware: a span for each request, named after its route."""
+def describe(span: Any, scope: Scope, status: int) -> None:  # noqa: ANN401 -- of an extra
+    """Name a request's span after its route, and note its response.
 
-    def __init__(
-        self, app: ASGIApp, *, spans: Callable[[Scope], AbstractContextManager[Any]]
-    ) -> None:
-        self._app = app
-        self._spans = spans
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        with self._spans(scope) as span:
-
-            async def send_noting_status(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    span.set_attribute("http.response.status_code", message["status"])
-                await send(message)
-
-            try:
-                await self._app(scope, receive, send_noting_status)
-            finally:
-                span.set_attribute("http.request.method", scope["method"])
-                span.set_attribute("url.path", scope["path"])
-                span.set_attribute("url.scheme", scope["scheme"])
-                route = getattr(scope.get("route"), "path", None)
-                if route is not None:  # else the span is named after its method alone
-                    span.update_name(f"{scope['method']} {route}")
-                    span.set_attribute("http.route", route)
-                request_id = scope.get("state", {}).get("request_id")
-                if request_id:
-                    span.set_attribute("setwise.request_id", request_id)
+    ``status``: Of the response; 0 without one.
+    """
+    if status:
+        span.set_attribute("http.response.status_code", status)
+    span.set_attribute("http.request.method", scope["method"])
+    span.set_attribute("url.path", scope["path"])
+    span.set_attribute("url.scheme", scope["scheme"])
+    span.set_attribute("setwise.request_id", scope["state"]["request_id"])
+    route = getattr(scope.get("route"), "path", None)
+    if route is not None:  # else the span is named after its method alone
+        span.update_name(f"{scope['method']} {route}")
+        span.set_attribute("http.route", route)

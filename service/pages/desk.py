@@ -13,7 +13,6 @@ from pydantic import Field
 
 from setwise.limits import MOST_SET_LABELS
 from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf, answer
-from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.api.schemas import Query as Asked
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.errors import InvalidRequest, LeaseLost
@@ -24,7 +23,7 @@ from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, Revi
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
 from setwise.service.pages.documents.predictions import NO_NAME, UNREADABLE, urgency
 from setwise.service.pages.forms import lines
-from setwise.service.pages.rendering import go, page
+from setwise.service.pages.rendering import PAGE_POLICY, go, page
 from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.typed_labels import UnlistedLabel, unlisted
 from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends

@@ -18,7 +18,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
 from setwise.models.figures import numerals
-from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.pages.figures.table import Figure
@@ -26,6 +25,12 @@ from setwise.service.sign_in.sessions import Visit
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+"""For pages: only files of this server, nothing inline, no framing."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": PAGE_POLICY,

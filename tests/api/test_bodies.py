@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -13,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from setwise.service.api.http.bodies import BodyLimit
 from setwise.service.api.schemas import Instant
+from setwise.service.app import create_app
 from tests.edge import Service, assert_problem
 
 JSON = {"Content-Type": "application/json"}
@@ -253,8 +254,7 @@ def test_a_client_that_stops_in_its_body_is_refused(service: Service) -> None:
         yield b'{"document":'
         await asyncio.sleep(60)
 
-    app = BodyLimit(service.app, max_bytes=1_000, patience_s=0.05)
-    service.app = app
+    service.app = create_app(replace(service.app.state.edge, body_patience_s=0.05))
     response = service.post(
         "/v1/predictions",
         by="client",

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from setwise.service.api.http.headers import SecurityHeaders
+from setwise.service.api.http.middleware import EdgeMiddleware
 from setwise.service.app import create_app
 from tests.edge import Service
 
@@ -55,7 +55,7 @@ def test_over_tls_browsers_are_told_to_stay_there(service: Service) -> None:
     assert service.get("/healthz").headers["strict-transport-security"] == "max-age=31536000"
 
 
-def test_what_an_answer_says_itself_stands() -> None:
+def test_what_an_answer_says_itself_stands(service: Service) -> None:
     sent = []
 
     async def app(scope, receive, send) -> None:
@@ -65,7 +65,9 @@ def test_what_an_answer_says_itself_stands() -> None:
     async def keep(message) -> None:
         sent.append(message)
 
-    asyncio.run(SecurityHeaders(app)({"type": "http", "scheme": "https"}, None, keep))
+    scope = {"type": "http", "scheme": "https", "method": "GET", "path": "/", "headers": []}
+    middleware = EdgeMiddleware(app, edge=service.app.state.edge)
+    asyncio.run(middleware(scope, None, keep))  # type: ignore[arg-type]  # nothing is received
     headers = sent[0]["headers"]
     assert headers.count((b"cache-control", b"public")) == 1
     assert [value for name, value in headers if name == b"content-security-policy"] == [b"sandbox"]

@@ -1,29 +1,20 @@
-"""Request bodies: strict JSON of a limited size."""
+"""Request bodies: strict JSON."""
 
-import asyncio
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Collection
 from email.message import Message as Header
 from typing import NoReturn
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from setwise.service.api.http.dependencies import caller_of
-from setwise.service.api.http.encodings import BodyDecoder, check_charset
+from setwise.service.api.http.encodings import check_charset
 from setwise.service.api.http.idempotency import HEADER, Handler, once
-from setwise.service.api.http.problem_kinds import (
-    BODY_TOO_LARGE,
-    BODY_TOO_SLOW,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-)
-from setwise.service.api.http.problems import HttpFault, problem_response
+from setwise.service.api.http.problem_kinds import MALFORMED_JSON, UNSUPPORTED_MEDIA_TYPE
+from setwise.service.api.http.problems import HttpFault
 from setwise.service.domain.text import each_once
 
 
@@ -131,75 +122,3 @@ def _is_json(content_type: str | None) -> bool:
     return header.get_content_maintype() == "application" and (
         subtype == "json" or subtype.endswith("+json")
     )
-
-
-def is_at_most(declared: str, limit: int) -> bool:
-    """Return whether a declared length is a number up to ``limit``."""
-    # Python refuses to read numbers of thousands of digits.
-    return declared.isdecimal() and len(declared) < 16 and int(declared) <= limit
-
-
-LONGEST_SILENCE_S = 30.0
-"""Longest pause, in seconds, that a client may make within a body."""
-
-
-async def receive_soon(receive: Receive, patience_s: float = LONGEST_SILENCE_S) -> Message:
-    """Return the next message; raises `HttpFault` if none comes within ``patience_s``."""
-    try:
-        async with asyncio.timeout(patience_s):
-            return await receive()
-    except TimeoutError as error:
-        raise HttpFault(BODY_TOO_SLOW, f"Nothing of the body came for {patience_s:g} s.") from error
-
-
-class BodyLimit:
-    """ASGI middleware that refuses large bodies without reading them in full.
-
-    A declared length is checked before the first byte; a chunked body is counted as it arrives, and
-    a gzipped one as it is unpacked.
-    Paths in ``exempt`` do their own counting. A client that stops in the middle of its body is
-    refused too, so that it holds a connection no longer than ``patience_s``.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        max_bytes: int,
-        exempt: Collection[str] = frozenset(),
-        patience_s: float = LONGEST_SILENCE_S,
-    ) -> None:
-        self._app = app
-        self._max_bytes = max_bytes
-        self._exempt = exempt
-        self._patience_s = patience_s
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http" or scope["path"] in self._exempt:
-            await self._app(scope, receive, send)
-            return
-        detail = f"The body has more than the {self._max_bytes} bytes that this server reads."
-        declared = Headers(scope=scope).get("content-length", "0")
-        if not is_at_most(declared, self._max_bytes):
-            await problem_response(BODY_TOO_LARGE, detail, scope["path"])(scope, receive, send)
-            return
-        decoder = BodyDecoder(scope)
-        read, complete = 0, False
-
-        async def receive_counting() -> Message:
-            nonlocal read, complete
-            if complete:  # the next message, at any time, is the end of the connection
-                return await receive()
-            message = await receive_soon(receive, self._patience_s)
-            complete = not message.get("more_body", False)
-            if message["type"] != "http.request":  # the client hung up
-                return message
-            chunk = message.get("body", b"")
-            body = decoder.decode(chunk, self._max_bytes - read, last=complete)
-            read += len(body)
-            if read > self._max_bytes:
-                raise HttpFault(BODY_TOO_LARGE, detail)
-            return {**message, "body": body}
-
-        await self._app(scope, receive_counting, send)

@@ -1,15 +1,11 @@
-"""HEAD wherever GET is, ``If-None-Match`` and ``If-Match`` (RFC 9110, sections 9.3.2 and 13.1)."""
+"""``If-None-Match`` and ``If-Match`` (RFC 9110, section 13.1)."""
 
 import re
 from collections.abc import Callable
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
 from setwise.service.domain.errors import FieldFault, InvalidRequest, NotFound, StaleVersion
 
 _TAG = re.compile(r'(W/)?"([^"]*)"')
-_OF_CONTENT = (b"content-length", b"content-type")
 
 
 def version_in(if_match: str | None, current: Callable[[], object] | None = None) -> str | None:
@@ -60,40 +56,8 @@ def number_in(if_match: str | None, current: Callable[[], int]) -> int | None:
     return int(version)
 
 
-def _has(if_none_match: str, etag: str) -> bool:
+def has_version(if_none_match: str, etag: str) -> bool:
     """Return whether a client has this version already, by the weak comparison."""
     name = _TAG.fullmatch(etag)
     listed = {tag for _, tag in _TAG.findall(if_none_match)}
     return if_none_match.strip() == "*" or (name is not None and name[2] in listed)
-
-
-class Conditions:
-    """ASGI middleware that answers HEAD like GET, and 304 for what the client has.
-
-    It stands outside all others, which see a GET.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http" or scope["method"] not in {"GET", "HEAD"}:
-            await self._app(scope, receive, send)
-            return
-        asked, silent = Headers(scope=scope), scope["method"] == "HEAD"
-
-        async def send_on_condition(message: Message) -> None:
-            nonlocal silent
-            if message["type"] == "http.response.start":
-                headers = Headers(raw=message["headers"])
-                if message["status"] == 200 and _has(
-                    asked.get("if-none-match", ""), headers.get("etag", "")
-                ):
-                    rest = [each for each in headers.raw if each[0] not in _OF_CONTENT]
-                    message, silent = {**message, "status": 304, "headers": rest}, True
-            elif silent and message["type"] == "http.response.body":
-                message = {**message, "body": b""}
-            await send(message)
-
-        await self._app({**scope, "method": "GET"}, receive, send_on_condition)

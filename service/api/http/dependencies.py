@@ -47,6 +47,8 @@ class Edge:
     new_id: Callable[[], str]
     """Makes request ids."""
     max_body_bytes: int
+    body_patience_s: float = 30.0
+    """Longest pause, in seconds, that a client may make within a body."""
     provider: OpenIdConnect | None = None
     """Identity provider that people sign in with."""
     https: bool = False

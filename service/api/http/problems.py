@@ -10,12 +10,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
-from starlette.requests import ClientDisconnect
 from starlette.routing import Match
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from setwise.service.api.http.problem_kinds import (
-    BODY_TOO_SLOW,
     BY_HTTP_STATUS,
     INTERNAL_ERROR,
     PROBLEMS,
@@ -124,6 +121,11 @@ def _kind_of(error: ServiceError) -> ProblemKind:
     return next(PROBLEMS[ancestor] for ancestor in type(error).__mro__ if ancestor in PROBLEMS)
 
 
+def failure_response(request_id: str, instance: str) -> Response:
+    """Return the response to an unexpected error, which is in the log."""
+    return problem_response(INTERNAL_ERROR, _failure(request_id), instance)
+
+
 def _failure(request_id: str) -> str:
     return f"The service failed; the operator finds it in the log as {request_id}."
 
@@ -224,39 +226,3 @@ def _allowed(request: Request) -> set[str]:
         if route.matches({**request.scope, "method": method})[0] is Match.FULL
     }
     return kinds | {"HEAD"} if "GET" in kinds else kinds
-
-
-class UnexpectedErrors:
-    """ASGI middleware that logs unexpected errors and answers with a bare 500.
-
-    A connection that the client has closed is no error; the line of the request says 408.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started = False
-
-        async def send_noting_start(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_noting_start)
-        except ClientDisconnect:
-            if not started:
-                cut = "The connection ended in the middle of the body."
-                await problem_response(BODY_TOO_SLOW, cut, scope["path"])(scope, receive, send)
-        except Exception as error:
-            log.exception("request.failed", error=type(error).__name__)
-            if started:
-                raise  # too late for a response: the server closes the connection
-            request_id = scope.get("state", {}).get("request_id", "unknown")
-            answer = problem_response(INTERNAL_ERROR, _failure(request_id), scope["path"])
-            await answer(scope, receive, send)
