@@ -31,9 +31,8 @@ from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.app import serving
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
-from setwise.service.domain.predictions import Submission
+from setwise.service.domain.predictions import Submission, SubmissionOutcome
 from setwise.service.logs import configure_logging
-from setwise.service.services.predictions import Outcome
 from setwise.service.settings import Settings
 from setwise.service.stores.upkeep import migrate
 
@@ -108,7 +107,7 @@ async def _traced(folder: Path, content_type: str) -> Trace:
     services.policy.change(SYSTEM, change, None)
     trace, warm = Trace(), False
 
-    def predict(submissions: Sequence[Submission]) -> Sequence[Outcome]:
+    def predict(submissions: Sequence[Submission]) -> Sequence[SubmissionOutcome]:
         with _profiled(trace) if warm else nullcontext():
             return services.predictions.predict(submissions)
 

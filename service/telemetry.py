@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 from setwise.service import tracing
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.breaker import Position, Watch
+from setwise.service.domain.predictions import Accepted, SubmissionOutcome
 from setwise.service.domain.reports import BacklogLine
 from setwise.service.services.all import Services
 from setwise.service.services.analysis.cockpit import Glance
@@ -83,9 +84,12 @@ class ServiceMetrics:
         self._requests[method, route, status].inc()
         self._latency[method, route].observe(elapsed_s)
 
-    def decided(self, decision: str, reason: str, times: int = 1) -> None:
-        """Count predictions of one kind."""
-        self._decisions[decision, reason].inc(times)
+    def decided(self, outcomes: Iterable[SubmissionOutcome]) -> None:
+        """Count the predictions that were made, not those that were made before."""
+        for outcome in outcomes:
+            if isinstance(outcome, Accepted) and not outcome.replayed:
+                prediction = outcome.prediction
+                self._decisions[prediction.decision, prediction.reason].inc()
 
     def stage(self, name: str) -> AbstractContextManager[object]:
         """Return a context that measures its duration as a stage."""

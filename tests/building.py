@@ -1,12 +1,19 @@
 """Services built with defaults that suit tests."""
 
 import secrets
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from setwise.service.domain.accounts import KeyDigest, SessionRule
 from setwise.service.domain.accounts.callers import Caller
-from setwise.service.domain.predictions import Document, Prediction, Submission
+from setwise.service.domain.predictions import (
+    Document,
+    Prediction,
+    Refused,
+    Submission,
+    SubmissionOutcome,
+)
 from setwise.service.services.accounts.keys import Keys
 from setwise.service.services.accounts.people import People
 from setwise.service.services.accounts.sessions import Sessions
@@ -124,3 +131,8 @@ def predict_one(
     """Return the prediction of one document; raises what became of it otherwise."""
     (made,) = all_predicted(predictions.predict([Submission(caller, document, **rest)]))
     return made
+
+
+def results(outcomes: Sequence[SubmissionOutcome]) -> list[Prediction | Exception]:
+    """Return each submission's prediction, or the error that refused it."""
+    return [each.error if isinstance(each, Refused) else each.prediction for each in outcomes]

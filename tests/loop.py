@@ -13,7 +13,7 @@ from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predictions
+from setwise.service.services.predictions import Predictions, all_predicted
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores.transaction import Transactions
 from tests import building
@@ -138,7 +138,7 @@ class Loop:
             ]
         )
         self.documents += len(texts)
-        return [one for one in made if isinstance(one, Prediction)]
+        return all_predicted(made)
 
     def settle(self, who: Caller, *, wrong_below: float = 0.0) -> int:
         """Let ``who`` empty the queue, calling what is less confident wrong."""

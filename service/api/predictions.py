@@ -40,10 +40,11 @@ from setwise.service.domain.predictions import (
     Document,
     IdempotencyKey,
     PredictionFilter,
+    Refused,
     Submission,
+    SubmissionOutcome,
 )
-from setwise.service.domain.predictions import Prediction as Stored
-from setwise.service.services.predictions import MOST_DOCUMENTS, Outcome, all_predicted
+from setwise.service.services.predictions import MOST_DOCUMENTS, all_predicted
 
 ADDRESS = "/v1/predictions"
 
@@ -162,8 +163,9 @@ async def predict(
     edge = edge_of(request)
     key = _idempotency(edge, idempotency_key, body)
     submission = Submission(caller, body.as_document(), key)
-    (prediction,) = all_predicted(await edge.predict([submission]))
-    edge.metrics.decided(prediction.decision, prediction.reason)
+    outcomes = await edge.predict([submission])
+    edge.metrics.decided(outcomes)
+    (prediction,) = all_predicted(outcomes)
     return answer(
         prediction_row(prediction), status=201, headers={"Location": f"{ADDRESS}/{prediction.id}"}
     )
@@ -197,24 +199,23 @@ async def predict_batch(
             for place, document in enumerate(body.as_documents())
         ]
     )
-    if not any(isinstance(outcome, Stored) for outcome in outcomes):
-        for outcome in outcomes:
-            if isinstance(outcome, errors.ModelUnavailable | errors.StorageUnavailable):
-                raise outcome
-    for outcome in outcomes:
-        if isinstance(outcome, Stored):
-            edge.metrics.decided(outcome.decision, outcome.reason)
+    faults = [outcome.error for outcome in outcomes if isinstance(outcome, Refused)]
+    if len(faults) == len(outcomes):
+        for fault in faults:
+            if isinstance(fault, errors.ModelUnavailable | errors.StorageUnavailable):
+                raise fault
+    edge.metrics.decided(outcomes)
     # In a thread, because writing hundreds of predictions would block the event loop.
     return await run_in_threadpool(_batch_answer, outcomes, caller.request_id)
 
 
-def _batch_answer(outcomes: Sequence[Outcome], request_id: str | None) -> Response:
+def _batch_answer(outcomes: Sequence[SubmissionOutcome], request_id: str | None) -> Response:
     return answer(
         {
             "items": [
-                _problem(outcome, place, request_id)
-                if isinstance(outcome, Exception)
-                else prediction_row(outcome)
+                _problem(outcome.error, place, request_id)
+                if isinstance(outcome, Refused)
+                else prediction_row(outcome.prediction)
                 for place, outcome in enumerate(outcomes)
             ]
         }

@@ -412,3 +412,22 @@ class Submission(NamedTuple):
     caller: Caller
     document: Document
     idempotency: IdempotencyKey | None = None
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The stored prediction of a submission."""
+
+    prediction: Prediction
+    replayed: bool = False
+    """An earlier submission with the same idempotency key made it."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why there is no prediction of a submission, or no label set of a document."""
+
+    error: Exception
+
+
+SubmissionOutcome = Accepted | Refused

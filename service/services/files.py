@@ -35,7 +35,14 @@ from setwise.service.domain.files import (
     read_blocks,
 )
 from setwise.service.domain.jobs import Job, job_folder, result_folder, upload_folder
-from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction, Submission
+from setwise.service.domain.predictions import (
+    Accepted,
+    Document,
+    IdempotencyKey,
+    Refused,
+    Submission,
+    SubmissionOutcome,
+)
 from setwise.service.domain.reports import Span
 from setwise.service.domain.text import text_faults
 from setwise.service.services.audit_trail import Recorded
@@ -49,7 +56,6 @@ from setwise.service.services.ports import (
 )
 from setwise.service.services.predictions import (
     LONGEST_IDEMPOTENCY_KEY,
-    Outcome,
     Score,
     Scores,
     disclose_all,
@@ -119,8 +125,8 @@ class Files(Recorded):
     """Uploads of documents to score, and exports of rows."""
 
     store: FileStore
-    predict: Callable[[Sequence[Submission], Score | None], Sequence[Outcome]]
-    """Predicts documents together; returns a prediction or an error for each."""
+    predict: Callable[[Sequence[Submission], Score | None], Sequence[SubmissionOutcome]]
+    """Predicts documents together; returns the outcome of each."""
     predictors: PredictorSource
     max_upload_bytes: int
     """Largest upload, in bytes."""
@@ -389,8 +395,8 @@ def _scores(predictor: Predictor, documents: Sequence[Document]) -> Scores:
     """Return results, or raise what may be the fault of the worker, not of a document."""
     outcomes = scores(predictor, documents)
     for outcome in outcomes:
-        if isinstance(outcome, Exception) and not isinstance(outcome, errors.ServiceError):
-            raise outcome
+        if isinstance(outcome, Refused) and not isinstance(outcome.error, errors.ServiceError):
+            raise outcome.error
     return outcomes
 
 
@@ -409,16 +415,17 @@ def _check(upload: Upload, request_key: str | None) -> None:
         raise errors.InvalidRequest("This file cannot be scored.", faults)
 
 
-def _row(outcome: Outcome) -> dict[str, object]:
-    if isinstance(outcome, Prediction):
-        return {"prediction": prediction_row(outcome)}
-    if isinstance(outcome, errors.ModelUnavailable | errors.StorageUnavailable):
-        raise outcome  # not the document's fault: retry the job
-    if isinstance(outcome, errors.ServiceError):
-        faults = outcome.faults if isinstance(outcome, errors.InvalidRequest) else ()
+def _row(outcome: SubmissionOutcome) -> dict[str, object]:
+    if isinstance(outcome, Accepted):
+        return {"prediction": prediction_row(outcome.prediction)}
+    error = outcome.error
+    if isinstance(error, errors.ModelUnavailable | errors.StorageUnavailable):
+        raise error  # not the document's fault: retry the job
+    if isinstance(error, errors.ServiceError):
+        faults = error.faults if isinstance(error, errors.InvalidRequest) else ()
         placed = [errors.FieldFault(f.pointer.removeprefix("/document"), f.detail) for f in faults]
-        return _problem(BadLine(outcome.detail, tuple(placed)))
-    raise outcome
+        return _problem(BadLine(error.detail, tuple(placed)))
+    raise error
 
 
 def _problem(line: BadLine) -> dict[str, object]:

@@ -1,20 +1,24 @@
 """Predict, route and store documents; read and derive stored predictions."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import (
+    Accepted,
     Decision,
     Document,
     Prediction,
     PredictionFilter,
+    Refused,
     ScoredSet,
     Submission,
+    SubmissionOutcome,
 )
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole, Lottery
@@ -45,31 +49,29 @@ LONGEST_IDEMPOTENCY_KEY = 255
 MOST_DOCUMENTS = 256
 """Most documents in a batch; its transaction blocks other writers of an SQLite file."""
 
-Scores = Sequence[ScoredSet | Exception]
-"""A model's result for each document, or the error that prevented it."""
+Scores = Sequence[ScoredSet | Refused]
+"""A model's result for each document."""
 
 Score = Callable[[Sequence[Document]], Scores]
 
-Outcome = Prediction | Exception
-"""The stored prediction of a submission, or the error that prevented it."""
 
-
-def all_predicted(outcomes: Sequence[Outcome]) -> list[Prediction]:
+def all_predicted(outcomes: Iterable[SubmissionOutcome]) -> list[Prediction]:
     """Return the predictions, or raise the first error."""
     predictions = []
     for outcome in outcomes:
-        if isinstance(outcome, Exception):
-            raise outcome
-        predictions.append(outcome)
+        if isinstance(outcome, Refused):
+            raise outcome.error
+        predictions.append(outcome.prediction)
     return predictions
 
 
-@dataclass(frozen=True)
-class _Scored:
-    """A submission and its scored label sets."""
+@dataclass(slots=True)
+class _Entry:
+    """A submission on its way to a prediction."""
 
     submission: Submission
-    scored: ScoredSet
+    scored: ScoredSet | None = None
+    outcome: SubmissionOutcome | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Predictions:
 
     def predict(
         self, submissions: Sequence[Submission], score: Score | None = None
-    ) -> list[Outcome]:
+    ) -> list[SubmissionOutcome]:
         """Return the outcome of each submission, after all are committed.
 
         ``score``: Returns the model's results for documents of these submissions; None: the active
@@ -115,31 +117,15 @@ class Predictions:
         A submission that is rejected, unreadable for the model or impossible to store does not
         affect the others. While the database does not answer, all of them fail.
         """
-        outcomes: dict[int, Outcome] = {}
-        for place, submission in enumerate(submissions):
-            fault = self._fault(submission)
-            if fault is not None:
-                outcomes[place] = fault
-        outcomes |= self._replayed(
-            {
-                place: submission
-                for place, submission in enumerate(submissions)
-                if place not in outcomes
-            }
-        )
-        places = [place for place in range(len(submissions)) if place not in outcomes]
+        entries = [_Entry(submission) for submission in submissions]
+        for entry in entries:
+            _take([entry], self._check)
+        _take([entry for entry in entries if entry.submission.idempotency], self._replay)
         with self.stage("score"):
-            answers = (score or self._scored)([submissions[place].document for place in places])
-        scored: dict[int, _Scored] = {}
-        for place, answer in zip(places, answers, strict=True):
-            if isinstance(answer, Exception):
-                outcomes[place] = answer
-            else:
-                scored[place] = _Scored(submissions[place], answer)
+            _take(entries, partial(self._score, score=score))
         with self.stage("store"):
-            stored = self._stored(list(scored.values()))
-        outcomes |= zip(scored, stored, strict=True)
-        return [outcomes[place] for place in range(len(submissions))]
+            _take(entries, self._store)
+        return [entry.outcome for entry in entries if entry.outcome is not None]
 
     def get(self, caller: Caller, prediction_id: str) -> Prediction:
         """Return a prediction; a client sees only its own.
@@ -196,129 +182,105 @@ class Predictions:
         disclose_one(self.begin, self.now, caller, prediction.id)
         return Derivation.of(prediction, policy, self.lottery)
 
-    def _fault(self, submission: Submission) -> Exception | None:
-        """Return why a submission is rejected before scoring, or None."""
-        try:
+    def _check(self, entries: Sequence[_Entry]) -> None:
+        """Raise the error of a submission that is rejected before scoring."""
+        for submission in [entry.submission for entry in entries]:
             submission.caller.require(Permission.PREDICT)
-            self._check(submission)
-        except Exception as error:  # noqa: BLE001 -- returned as this submission's outcome
-            return error
-        return None
-
-    def _check(self, submission: Submission) -> None:
-        document = submission.document
-        if document.text is not None:
-            size = len(document.text.encode("utf-8", "surrogatepass"))
-            if size > self.max_text_bytes:
-                raise errors.DocumentTooLarge(
-                    f"The text takes {size} bytes of UTF-8; at most {self.max_text_bytes} are "
-                    "scored. Send its parts as documents of their own."
+            document = submission.document
+            if document.text is not None:
+                size = len(document.text.encode("utf-8", "surrogatepass"))
+                if size > self.max_text_bytes:
+                    raise errors.DocumentTooLarge(
+                        f"The text takes {size} bytes of UTF-8; at most {self.max_text_bytes} are "
+                        "scored. Send its parts as documents of their own."
+                    )
+            faults = document.faults(metadata_pointer="/metadata")
+            if submission.idempotency is not None:
+                faults += text_faults(
+                    submission.idempotency.key,
+                    "/header/Idempotency-Key",
+                    longest=LONGEST_IDEMPOTENCY_KEY,
                 )
-        faults = document.faults(metadata_pointer="/metadata")
-        if submission.idempotency is not None:
-            faults += text_faults(
-                submission.idempotency.key,
-                "/header/Idempotency-Key",
-                longest=LONGEST_IDEMPOTENCY_KEY,
-            )
-        if faults:
-            raise errors.InvalidRequest("The document cannot be predicted as it stands.", faults)
+            if faults:
+                detail = "The document cannot be predicted as it stands."
+                raise errors.InvalidRequest(detail, faults)
 
-    def _replayed(self, submissions: Mapping[int, Submission]) -> dict[int, Outcome]:
-        """Return outcomes, by position, of submissions with known idempotency keys."""
-        keyed = {
-            place: (
-                (submission.caller.id, submission.idempotency.key),
-                submission.idempotency.request_digest,
-            )
-            for place, submission in submissions.items()
-            if submission.idempotency is not None
-        }
-        if not keyed:
-            return {}
-        try:
-            with self.begin(read_only=True) as transaction:
-                replays = transaction.predictions.replayed([name for name, _ in keyed.values()])
-        except Exception as error:  # noqa: BLE001 -- as above
-            return dict.fromkeys(keyed, error)
-        outcomes: dict[int, Outcome] = {}
-        mismatch = errors.IdempotencyMismatch(
-            "This Idempotency-Key was used before with another body; use a new key for a new "
-            "document."
-        )
-        for place, (name, digest) in keyed.items():
+    def _replay(self, entries: Sequence[_Entry]) -> None:
+        """Give known idempotency keys their predictions."""
+        keys = [
+            (entry, (entry.submission.caller.id, key.key), key.request_digest)
+            for entry in entries
+            if (key := entry.submission.idempotency) is not None
+        ]
+        with self.begin(read_only=True) as transaction:
+            replays = transaction.predictions.replayed([name for _, name, _ in keys])
+        for entry, name, digest in keys:
             if name in replays:
                 prediction, first_digest = replays[name]
-                outcomes[place] = prediction if digest == first_digest else mismatch
-        return outcomes
+                entry.outcome = (
+                    Accepted(prediction, replayed=True)
+                    if digest == first_digest
+                    else Refused(errors.IdempotencyMismatch(_MISMATCH))
+                )
 
-    def _scored(self, documents: Sequence[Document]) -> Scores:
-        try:
-            active = self.predictors.active()
-        except Exception as error:  # noqa: BLE001 -- as above
-            return [error] * len(documents)
-        return scores(active, documents)
+    def _score(self, entries: Sequence[_Entry], *, score: Score | None) -> None:
+        documents = [entry.submission.document for entry in entries]
+        results = score(documents) if score else scores(self.predictors.active(), documents)
+        for entry, result in zip(entries, results, strict=True):
+            if isinstance(result, Refused):
+                entry.outcome = result
+            else:
+                entry.scored = result
 
-    def _stored(self, scored: Sequence[_Scored]) -> Sequence[Outcome]:
-        if not scored:
-            return []
+    def _store(self, entries: Sequence[_Entry]) -> None:
+        """Store predictions in one transaction; raises the error of one that spoils it."""
         try:
             with self.begin() as transaction:
-                try:
-                    outcomes = self._add(transaction, scored)
-                except errors.StorageUnavailable:
-                    raise
-                except Exception as error:  # noqa: BLE001 -- as above
-                    transaction.roll_back()
-                    outcomes, spoiled = [], error
-        except Exception as error:  # noqa: BLE001 -- as above
-            return [error] * len(scored)
-        if outcomes:
-            self.shadow(outcomes)
-            return outcomes
-        if len(scored) > 1:
-            # Store one by one, so that the error affects only its own submission.
-            return [outcome for entry in scored for outcome in self._stored([entry])]
-        return [self._winner(scored[0].submission, spoiled)]
+                predictions = self._add(transaction, entries)
+        except IdempotencyKeyTaken:
+            if len(entries) > 1:
+                raise
+            self._replay(entries)  # another request used the key first
+            if entries[0].outcome is None:  # yet its prediction is missing
+                raise
+            return
+        for entry, prediction in zip(entries, predictions, strict=True):
+            entry.outcome = Accepted(prediction)
+        self.shadow(predictions)
 
-    def _winner(self, submission: Submission, spoiled: Exception) -> Outcome:
-        """Return the prediction of the request that used the key first."""
-        if not isinstance(spoiled, IdempotencyKeyTaken):
-            return spoiled
-        # If the key is taken but its prediction is missing, return the original error.
-        return self._replayed({0: submission}).get(0, spoiled)
-
-    def _add(self, transaction: Transaction, scored: Sequence[_Scored]) -> list[Prediction]:
+    def _add(self, transaction: Transaction, entries: Sequence[_Entry]) -> list[Prediction]:
         policy, now = transaction.policies.current(), self.now()
+        submissions = [entry.submission for entry in entries]
         with self.stage("route"):
-            entries = [self._made(policy, now, answered) for answered in scored]
-        transaction.predictions.add_all(
-            [
-                (entry.prediction, answered.submission)
-                for entry, answered in zip(entries, scored, strict=True)
+            made = [
+                self._made(policy, now, entry.submission, entry.scored)
+                for entry in entries
+                if entry.scored is not None
             ]
-        )
-        transaction.reviews.add_all([task for entry in entries for task in entry.tasks])
-        for entry, answered in zip(entries, scored, strict=True):
-            reader = answered.submission.caller  # gets the prediction as the response
-            if reader.may(Permission.REVIEW) and any(task.blind for task in entry.tasks):
-                transaction.reviews.note_reader(reader.id, [entry.prediction.id], now)
-        transaction.outbox.add_all([message for entry in entries for message in entry.messages])
-        return [entry.prediction for entry in entries]
+        predictions = [each.prediction for each in made]
+        transaction.predictions.add_all(list(zip(predictions, submissions, strict=True)))
+        transaction.reviews.add_all([task for each in made for task in each.tasks])
+        for each, submission in zip(made, submissions, strict=True):
+            reader = submission.caller  # gets the prediction as the response
+            if reader.may(Permission.REVIEW) and any(task.blind for task in each.tasks):
+                transaction.reviews.note_reader(reader.id, [each.prediction.id], now)
+        transaction.outbox.add_all([message for each in made for message in each.messages])
+        return predictions
 
-    def _made(self, policy: RoutingPolicy, now: datetime, scored: _Scored) -> _Made:
-        prediction_id, caller = self.new_id(), scored.submission.caller
-        document = scored.submission.document
+    def _made(
+        self, policy: RoutingPolicy, now: datetime, submission: Submission, scored: ScoredSet
+    ) -> _Made:
+        prediction_id, caller, document = self.new_id(), submission.caller, submission.document
         name, content = document.id or prediction_id, document.content or prediction_id.encode()
         draws = self.lottery(caller.id, name, content)
         segmentation = policy.segmentation
         segment = None if segmentation is None else segmentation.of(document).key
-        route = policy.gate(segment).route(scored.scored, draws, document.metadata)
+        route = policy.gate(segment).route(scored, draws, document.metadata)
         prediction = Prediction(
             id=prediction_id,
             client_id=caller.id,
             document=document,
-            scored=scored.scored,
+            scored=scored,
             decision=route.decision,
             reason=route.reason,
             threshold=route.threshold,
@@ -339,8 +301,35 @@ class Predictions:
         )
 
 
+_MISMATCH = (
+    "This Idempotency-Key was used before with another body; use a new key for a new document."
+)
+
+
+def _take(entries: Sequence[_Entry], step: Callable[[Sequence[_Entry]], None]) -> None:
+    """Take the open entries through a step: together or, where one spoils that, one by one.
+
+    What is missing for all of them is not tried again.
+    """
+    entries = [entry for entry in entries if entry.outcome is None]
+    if not entries:
+        return
+    try:
+        step(entries)
+    except Exception as error:  # noqa: BLE001 -- the outcome of the entry that it is about
+        if len(entries) == 1 or isinstance(error, _FOR_ALL):
+            for entry in entries:
+                entry.outcome = Refused(error)
+        else:
+            for entry in entries:
+                _take([entry], step)
+
+
+_FOR_ALL = (errors.ModelUnavailable, errors.StorageUnavailable)
+
+
 def scores(predictor: Predictor, documents: Sequence[Document]) -> Scores:
-    """Return the model's result for each document, or its error."""
+    """Return the model's result for each document."""
     if not documents:
         return []
     try:
@@ -349,7 +338,7 @@ def scores(predictor: Predictor, documents: Sequence[Document]) -> Scores:
         return predictor.score(documents)
     except Exception as error:  # noqa: BLE001 -- returned as this document's result
         if len(documents) == 1:
-            return [error]
+            return [Refused(error)]
     # One unreadable document makes the model reject all of them.
     return [result for document in documents for result in scores(predictor, [document])]
 

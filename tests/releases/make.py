@@ -38,6 +38,7 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.domain.webhooks import EndpointChange, ReceiverResponse
 from setwise.service.logs import configure_logging
+from setwise.service.services.predictions import all_predicted
 from setwise.service.settings import Settings
 from setwise.service.stores import tables
 from setwise.service.stores.database import utc_now
@@ -112,9 +113,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
         key = IdempotencyKey(f"key-{made}", "0" * 64)
         submissions[0] = submissions[0]._replace(idempotency=key)
         made += n
-        return [
-            one for one in services.predictions.predict(submissions) if isinstance(one, Prediction)
-        ]
+        return all_predicted(services.predictions.predict(submissions))
 
     def read(caller: Caller, *, wrong: bool = False) -> None:
         while (task := services.reviews.claim(caller)) is not None:

@@ -12,10 +12,9 @@ from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Document, Prediction, Submission
-from setwise.service.services.predictions import Outcome
 from setwise.service.settings import Settings
 from setwise.service.stores.upkeep import migrate
-from tests.building import predict_one
+from tests.building import predict_one, results
 from tests.trained import LABELS, Artifacts
 
 ANSWER = {
@@ -44,8 +43,9 @@ class Office:
     def key(self, name: str, role: Role) -> Caller:
         return self.services.keys.create(SYSTEM, name, role)[0].calling()
 
-    def predict(self, *documents: Document) -> list[Outcome]:
-        return self.services.predictions.predict([Submission(self.client, d) for d in documents])
+    def predict(self, *documents: Document) -> list[Prediction | Exception]:
+        submissions = [Submission(self.client, document) for document in documents]
+        return results(self.services.predictions.predict(submissions))
 
     def compare(self, candidate: ModelVersion) -> Mapping[str, object]:
         job = self.services.models.submit_compare(SYSTEM, candidate.id, 10)

@@ -20,8 +20,8 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Outcome, Predictions
-from tests.building import predict_one
+from setwise.service.services.predictions import Predictions
+from tests.building import predict_one, results
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictor, FakePredictors
 from tests.samples import ADMIN, CLIENT, LEAD, OTHER_CLIENT, change
 from tests.sqlite import Database
@@ -244,13 +244,12 @@ def test_an_empty_range_of_time_is_refused(world: World) -> None:
 
 def batch(
     world: World, *documents: Document, idempotency: IdempotencyKey | None = None
-) -> list[Outcome]:
-    return world.predictions.predict(
-        [
-            Submission(CLIENT, document, idempotency and idempotency.of_part(place))
-            for place, document in enumerate(documents)
-        ]
-    )
+) -> list[Prediction | Exception]:
+    submissions = [
+        Submission(CLIENT, document, idempotency and idempotency.of_part(place))
+        for place, document in enumerate(documents)
+    ]
+    return results(world.predictions.predict(submissions))
 
 
 def test_a_batch_answers_each_document_in_its_place(world: World) -> None:

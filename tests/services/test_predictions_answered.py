@@ -12,7 +12,7 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.models import scored_again
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
-from tests.building import predict_one
+from tests.building import predict_one, results
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictor, FakePredictors
 from tests.samples import ADMIN, CLIENT, LEAD, change, prediction, task
 from tests.sqlite import Database
@@ -28,10 +28,9 @@ def predictions() -> Predictions:
 
 def test_a_model_of_documents_refuses_them_and_stores_the_others() -> None:
     predictions = Predictions(FakePredictors(), Database(), FakeClock(), FakeIds(), LOTTERY)
-    refused, stored = predictions.predict(
-        [Submission(CLIENT, Document(text="0.9", answer=ANSWER)),
-         Submission(CLIENT, Document(text="0.9"))]
-    )  # fmt: skip
+    documents = [Document(text="0.9", answer=ANSWER), Document(text="0.9")]
+    submissions = [Submission(CLIENT, document) for document in documents]
+    refused, stored = results(predictions.predict(submissions))
     assert isinstance(refused, errors.InvalidRequest)
     assert [fault.pointer for fault in refused.faults] == ["/document/labels"]
     assert isinstance(stored, Prediction)

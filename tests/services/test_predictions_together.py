@@ -8,14 +8,17 @@ from sqlalchemy.exc import IntegrityError
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.predictions import (
+    Accepted,
     Document,
     IdempotencyKey,
     Prediction,
+    Refused,
     Submission,
 )
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
-from setwise.service.services.predictions import Predictions
+from setwise.service.services.predictions import Predictions, all_predicted
 from setwise.service.stores.transaction import Transactions
+from tests.building import results
 from tests.database import ON_BOTH
 from tests.fakes import (
     LOTTERY,
@@ -79,7 +82,7 @@ def test_the_same_is_decided_and_follows_together_and_alone(
                 change(audits=plan).as_policy("v2", START, "lead"), replacing=first
             )
         predict = verb(database)
-        made = [one for call in calls for one in predict.predict(call)]
+        made = [one for call in calls for one in all_predicted(predict.predict(call))]
         contents = database.contents
         assert made == list(contents.predictions.values())
         assert sorted(contents.predictions) == list(contents.predictions)
@@ -107,10 +110,11 @@ def test_one_key_sent_several_times_at_once_makes_one_prediction(begin: Transact
             wish("0.4", idempotency=IdempotencyKey(KEY.key, "another digest")),
         ]
     )
-    assert isinstance(first, Prediction)
-    assert again == first
-    assert isinstance(other, Prediction)
-    assert isinstance(mismatch, errors.IdempotencyMismatch)
+    assert isinstance(first, Accepted)
+    assert again == Accepted(first.prediction, replayed=True)
+    assert isinstance(other, Accepted)
+    assert isinstance(mismatch, Refused)
+    assert isinstance(mismatch.error, errors.IdempotencyMismatch)
     assert stored_texts(begin) == ["0.9", "0.5"]
 
 
@@ -121,7 +125,8 @@ def test_a_document_that_the_model_refuses_fails_alone(begin: Transactions) -> N
                 raise errors.InvalidRequest("The model reads no vectors.")
             return super().score(documents)
 
-    first, refused, last = verb(begin, Choosy()).predict([wish("0.9"), wish("vector"), wish("0.8")])
+    wishes = [wish("0.9"), wish("vector"), wish("0.8")]
+    first, refused, last = results(verb(begin, Choosy()).predict(wishes))
     assert isinstance(refused, errors.InvalidRequest)
     assert [one for one in (first, last) if not isinstance(one, Prediction)] == []
     assert stored_texts(begin) == ["0.9", "0.8"]
@@ -159,7 +164,7 @@ def test_while_the_database_is_silent_all_fail_and_nothing_is_tried_twice(broken
         transaction.commit = commit
         return transaction
 
-    outcomes = verb(silent).predict([wish("0.9"), wish("0.8"), wish("0.7")])
+    outcomes = results(verb(silent).predict([wish("0.9"), wish("0.8"), wish("0.7")]))
     assert [type(outcome) for outcome in outcomes] == [errors.StorageUnavailable] * 3
     assert tries == 1
     assert database.contents.predictions == {}
@@ -173,7 +178,7 @@ def test_a_row_that_cannot_be_stored_spoils_its_own_transaction_only() -> None:
             "CREATE TRIGGER poison BEFORE INSERT ON predictions WHEN NEW.text = 'poison' "
             "BEGIN SELECT RAISE(ABORT, 'cannot be written'); END"
         )
-    first, poisoned, last = predict.predict([wish("0.9"), wish("poison"), wish("0.8")])
+    first, poisoned, last = results(predict.predict([wish("0.9"), wish("poison"), wish("0.8")]))
     assert isinstance(poisoned, IntegrityError)
     assert isinstance(first, Prediction)
     assert isinstance(last, Prediction)
@@ -183,10 +188,9 @@ def test_a_row_that_cannot_be_stored_spoils_its_own_transaction_only() -> None:
 
 def test_what_became_of_each_stands_in_its_place(begin: Transactions) -> None:
     predict = verb(begin)
-    (earlier,) = predict.predict([wish("0.9", idempotency=KEY)])
-    outcomes = predict.predict(
-        [wish("0.7"), wish("0.9", idempotency=KEY), wish(" "), wish("0.6"), wish("0.8", ANN)]
-    )
+    (earlier,) = results(predict.predict([wish("0.9", idempotency=KEY)]))
+    wishes = [wish("0.7"), wish("0.9", idempotency=KEY), wish(" "), wish("0.6"), wish("0.8", ANN)]
+    outcomes = results(predict.predict(wishes))
     assert [type(one) for one in outcomes] == [
         Prediction,
         Prediction,

@@ -42,7 +42,7 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predictions
+from setwise.service.services.predictions import Predictions, all_predicted
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores.transaction import Transactions
 from tests import building
@@ -117,7 +117,7 @@ class Loop:
             ]
         )
         self.documents += n
-        return [one for one in made if isinstance(one, Prediction)]
+        return all_predicted(made)
 
     def settle(self, who: Caller, most: int | None = None) -> None:
         """Let ``who`` empty the queue, or answer the first so many."""

@@ -18,6 +18,7 @@ from setwise.service.domain.routing.derivations import Derivation
 from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.runtime.schedule import outcome_of
 from setwise.service.services.analysis.proofs import Schedule
+from setwise.service.services.predictions import all_predicted
 from setwise.service.services.segments import Segments
 from setwise.service.stores.transaction import Transactions
 from tests import building
@@ -57,7 +58,7 @@ class Sites(Loop):
             ]
         )
         self.documents += len(sites)
-        return [each for each in predictions if isinstance(each, Prediction)]
+        return all_predicted(predictions)
 
     def arrive(self, *sites: str) -> None:
         """Predict one document of each site, and list the sites: later audits are theirs."""

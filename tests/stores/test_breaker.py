@@ -20,7 +20,7 @@ from setwise.service.domain.predictions import Document, Reason, Submission
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predictions
+from setwise.service.services.predictions import Predictions, all_predicted
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
 from setwise.service.stores.database import new_id, utc_now
@@ -276,6 +276,6 @@ def test_what_was_sent_is_counted_as_far_as_matters(begin: Transactions) -> None
         assert unvouched(scorer, since=None, most=9).documents == 5
         assert unvouched(scorer, since=START, most=3).documents == 3
         oldest = unvouched(scorer, since=None, most=9).oldest_at
-        assert oldest == min(getattr(one, "created_at", None) or START for one in sent)
+        assert oldest == min(one.created_at for one in all_predicted(sent))
         assert unvouched(scorer, since=utc_now(), most=9) == (0, None)
         assert unvouched(scorer._replace(model_version="x"), since=None, most=9) == (0, None)

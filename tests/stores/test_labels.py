@@ -20,7 +20,7 @@ from setwise.service.domain.labels import (
     LabelState,
     MissingLabels,
 )
-from setwise.service.domain.predictions import Document, Prediction, Submission
+from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.truth import Check, check
@@ -32,6 +32,7 @@ from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
 from setwise.service.stores.database import new_id, utc_now
 from setwise.service.stores.transaction import Transaction, Transactions
+from tests.building import predict_one
 from tests.fakes import LOTTERY, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change
 
@@ -54,9 +55,7 @@ class Office:
     def predict(self, words: str = "0.4", **policy: object) -> Prediction:
         if policy:
             self.policies.change(ADMIN, change(**policy), None)
-        (prediction,) = self.predictions.predict([Submission(CLIENT, Document(text=words))])
-        assert isinstance(prediction, Prediction)
-        return prediction
+        return predict_one(self.predictions, CLIENT, Document(text=words))
 
     def answer(self, labels: Sequence[str], *new: str, by=ANN, **rest: bool) -> None:
         task = self.reviews.claim(by)

@@ -17,6 +17,7 @@ from setwise.service.domain.text import Page
 from setwise.service.services.predictions import Predictions
 from setwise.service.stores.predictions import IdempotencyKeyTaken
 from setwise.service.stores.transaction import Transactions
+from tests.building import results
 from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictors
 from tests.samples import CLIENT, OTHER_CLIENT, add_predictions, prediction
 
@@ -134,7 +135,7 @@ def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Transactio
     batch = [
         Submission(CLIENT, document, key.of_part(place)) for place, document in enumerate(documents)
     ]
-    first, again = predictions.predict(batch), predictions.predict(batch)
+    first, again = (results(predictions.predict(batch)) for _ in range(2))
     stored = [made for made in first if isinstance(made, Prediction)]
     assert len(stored) == 199
     assert [made for made in again if isinstance(made, Prediction)] == stored

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from threading import Condition, Thread
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.domain.predictions import Submission
-from setwise.service.services.predictions import Outcome
+from setwise.service.domain.predictions import Submission, SubmissionOutcome
 
 GATHERING_S = 0.005
 """Pause after a group of several.
@@ -20,7 +19,7 @@ Under load the callers send again within that time. Without the pause the first 
 separate transaction.
 """
 
-Predict = Callable[[Sequence[Submission]], Sequence[Outcome]]
+Predict = Callable[[Sequence[Submission]], Sequence[SubmissionOutcome]]
 """Returns each submission's prediction, or why there is none, in order."""
 
 
@@ -37,7 +36,7 @@ def untraced(_: Sequence[Context]) -> AbstractContextManager[object]:
 class _Request:
     submissions: Sequence[Submission]
     context: Context
-    answer: "asyncio.Future[Sequence[Outcome]]"
+    answer: "asyncio.Future[Sequence[SubmissionOutcome]]"
 
 
 class PredictionQueue:
@@ -72,12 +71,14 @@ class PredictionQueue:
         self._closed = False
         self._thread: Thread | None = None
 
-    async def __call__(self, submissions: Sequence[Submission]) -> Sequence[Outcome]:
+    async def __call__(self, submissions: Sequence[Submission]) -> Sequence[SubmissionOutcome]:
         """Return the outcome of each submission, once all of them are committed.
 
         Raises `StorageUnavailable` if too many submissions wait, or the service stops.
         """
-        answer: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Sequence[SubmissionOutcome]] = (
+            asyncio.get_running_loop().create_future()
+        )
         with self._changed:
             if self._closed:
                 raise StorageUnavailable("The service is stopping.")
@@ -120,7 +121,7 @@ class PredictionQueue:
                 self._n_waiting -= len(group[-1].submissions)
             return group
 
-    def _outcomes(self, group: Sequence[_Request]) -> "Sequence[Outcome] | Exception":
+    def _outcomes(self, group: Sequence[_Request]) -> "Sequence[SubmissionOutcome] | Exception":
         try:
             with self._together([request.context for request in group]):
                 return self._predict(
@@ -130,10 +131,10 @@ class PredictionQueue:
             return error if isinstance(error, Exception) else RuntimeError(repr(error))
 
 
-def _answer(group: Sequence[_Request], outcomes: Sequence[Outcome] | Exception) -> None:
+def _answer(group: Sequence[_Request], outcomes: Sequence[SubmissionOutcome] | Exception) -> None:
     first = 0
     for request in group:
-        own: Sequence[Outcome] | Exception = outcomes
+        own: Sequence[SubmissionOutcome] | Exception = outcomes
         if not isinstance(outcomes, Exception):
             own = outcomes[first : first + len(request.submissions)]
         first += len(request.submissions)
@@ -142,7 +143,8 @@ def _answer(group: Sequence[_Request], outcomes: Sequence[Outcome] | Exception) 
 
 
 def _settle(
-    answer: "asyncio.Future[Sequence[Outcome]]", outcomes: Sequence[Outcome] | Exception
+    answer: "asyncio.Future[Sequence[SubmissionOutcome]]",
+    outcomes: Sequence[SubmissionOutcome] | Exception,
 ) -> None:
     if answer.done():  # its request was cancelled
         return
