@@ -163,7 +163,9 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
 
 def _index(index: SearchIndex, rows: dict[Table, list[dict[str, Any]]]) -> None:
     predicted = {row["id"]: row["candidates"][0]["labels"] for row in rows[predictions]}
-    index.add(predicted, [row["id"] for row in rows[predictions] if row["decision"] == "auto"])
+    sent = [row["id"] for row in rows[predictions] if row["decision"] == "auto"]
+    index.add(predicted, sent=sent, with_texts=predicted)
+    index.add_words(len(predicted))
 
 
 def _check(engine: Engine, documents: int) -> None:

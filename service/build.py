@@ -19,6 +19,7 @@ from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.errors import ModelUnavailable, ServiceError
 from setwise.service.runtime import disk
 from setwise.service.runtime.courier import Courier
+from setwise.service.runtime.indexer import WordIndexer
 from setwise.service.runtime.model import POLL_S as MODEL_POLL_S
 from setwise.service.runtime.model import ModelRegistry
 from setwise.service.runtime.schedule import tasks
@@ -58,6 +59,7 @@ class Application(Backend):
     edge: Edge
     worker: Worker
     courier: Courier
+    indexer: WordIndexer
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
@@ -67,11 +69,13 @@ class Application(Backend):
         if self.settings.embedded_worker:
             self.worker.start()
             self.courier.start()
+            self.indexer.start()
         try:
             yield
         finally:
             await run_in_threadpool(self.edge.predict.close)
             if self.settings.embedded_worker:
+                await run_in_threadpool(self.indexer.stop)
                 await run_in_threadpool(self.courier.stop)
                 await run_in_threadpool(self.worker.stop)
             await run_in_threadpool(self.shadow.stop)
@@ -139,6 +143,7 @@ def build(
             utc_now,
             poll_s=timing.job_poll_s,
         ),
+        indexer=WordIndexer(services.texts.index_words, poll_s=timing.job_poll_s),
     )
 
 

@@ -431,14 +431,22 @@ def _predictions() -> None:
         sa.Column("label", sa.Text(), nullable=False),
         sa.Column("prediction_id", ID, nullable=False),
         sa.PrimaryKeyConstraint("label", "prediction_id", name=op.f("pk_prediction_labels")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "final_labels",
         sa.Column("label", sa.Text(), nullable=False),
         sa.Column("prediction_id", ID, nullable=False),
         sa.PrimaryKeyConstraint("label", "prediction_id", name=op.f("pk_final_labels")),
+        sqlite_with_rowid=False,
     )
     op.create_index("ix_final_labels_prediction_id", "final_labels", ["prediction_id"])
+    op.create_table(
+        "unindexed_texts",
+        sa.Column("prediction_id", ID, nullable=False),
+        sa.PrimaryKeyConstraint("prediction_id", name=op.f("pk_unindexed_texts")),
+        sqlite_with_rowid=False,
+    )
     op.create_table(
         "model_comparisons",
         sa.Column("id", ID, nullable=False),
@@ -1153,6 +1161,7 @@ TABLES = (
     "labels",
     "prediction_labels",
     "final_labels",
+    "unindexed_texts",
     "model_comparisons",
     "idempotency_keys",
     "idempotent_requests",

@@ -141,8 +141,8 @@ class DocumentSearch(Query):
     text: str | None = Field(
         None,
         max_length=1_000,
-        description="Words that the text has; words in quotes stand side by side. Refused where "
-        "texts are encrypted.",
+        description="Words that the text has; words in quotes stand side by side. A new document "
+        "is found by them after a second or two. Refused where texts are encrypted.",
     )
     document_id: str | None = Field(None, max_length=1_000)
     client_id: _Version = None

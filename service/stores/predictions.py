@@ -54,6 +54,9 @@ _KeyName = tuple[str, str]
 """A client's id and an idempotency key."""
 
 
+_INSERT, _INSERT_KEYS = insert(predictions), insert(idempotency_keys)
+
+
 class IdempotencyKeyTaken(Exception):
     """Another request used the same key first; the transaction has failed."""
 
@@ -69,10 +72,11 @@ class PredictionStore(Store):
         if not new:
             return
         rows = [_row(prediction, submission) for prediction, submission in new]
-        self._connection.execute(insert(predictions), rows)
+        self._connection.execute(_INSERT, rows)
         SearchIndex(self._connection).add(
             {prediction.id: prediction.scored.labels for prediction, _ in new},
             sent=[prediction.id for prediction, _ in new if prediction.decision is Decision.AUTO],
+            with_texts=[prediction.id for prediction, _ in new if prediction.document.text],
         )
         keys = [
             {
@@ -88,7 +92,7 @@ class PredictionStore(Store):
         if not keys:
             return
         try:
-            self._connection.execute(insert(idempotency_keys), keys)
+            self._connection.execute(_INSERT_KEYS, keys)
         except IntegrityError as error:
             raise IdempotencyKeyTaken(", ".join(str(key["key"]) for key in keys)) from error
 
@@ -376,6 +380,15 @@ class TextStore(Store):
                     for row in rows
                 ],
             )
+
+    def index_words(self, most: int) -> int:
+        """Make up to ``most`` new texts searchable by their words; return their number."""
+        return SearchIndex(self._connection).add_words(most)
+
+    @property
+    def unindexed(self) -> bool:
+        """Whether texts are not searchable by their words yet."""
+        return SearchIndex(self._connection).waits()
 
     def forget_words(self) -> None:
         """Remove the traces of purged words from the index of words."""

@@ -401,6 +401,7 @@ prediction_labels = Table(
     metadata,
     Column("label", Text, primary_key=True),
     Column("prediction_id", Id, primary_key=True),
+    sqlite_with_rowid=False,
 )
 
 # The labels that were sent last.
@@ -410,6 +411,15 @@ final_labels = Table(
     Column("label", Text, primary_key=True),
     Column("prediction_id", Id, primary_key=True),
     Index(None, "prediction_id"),
+    sqlite_with_rowid=False,
+)
+
+# Plain texts whose words are not indexed yet.
+unindexed_texts = Table(
+    "unindexed_texts",
+    metadata,
+    Column("prediction_id", Id, primary_key=True),
+    sqlite_with_rowid=False,
 )
 
 # The words of plain texts: on SQLite a virtual table and the places of its rows, on PostgreSQL a

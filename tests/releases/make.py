@@ -181,6 +181,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
         counts = {
             name: connection.execute(select(func.count()).select_from(table)).scalar_one()
             for name, table in tables.metadata.tables.items()
+            if table is not tables.unindexed_texts  # texts are encrypted here: none waits for it
         }
     assert all(counts.values()), counts
     assert certified[0].threshold is not None, certified

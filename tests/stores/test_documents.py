@@ -83,6 +83,7 @@ def found(begin: Transactions, order: Order = Order.OLDEST, **wanted: object) ->
 def test_filters(begin: Transactions, wanted: dict[str, object], expected: object) -> None:
     with begin() as transaction:
         add_predictions(transaction, *ALL)
+        transaction.texts.index_words(len(ALL))
     assert found(begin, **wanted) == list(expected)
 
 
@@ -126,6 +127,7 @@ def test_pages_in_any_order_give_each_document_once(begin: Transactions, order: 
 def test_the_words_of_a_purged_text_are_not_found(begin: Transactions, engine: Engine) -> None:
     with begin() as transaction:
         add_predictions(transaction, *ALL)
+        transaction.texts.index_words(len(ALL))
         transaction.texts.purge([FEVER.id], START)
         transaction.texts.forget_words()
     assert found(begin, text="cough") == [COUGH]

@@ -1,6 +1,7 @@
 """What documents are searched by equals what follows from the stored facts."""
 
 import random
+import threading
 from collections import defaultdict
 from dataclasses import replace
 
@@ -79,7 +80,10 @@ def test_random_histories_are_found_by_what_follows_from_them(begin: Transaction
         documents.append(made)
     with begin() as transaction:
         add_predictions(transaction, *documents)
+        assert transaction.texts.index_words(15) == 15
         purged = {made.id for made in documents if act(transaction, made, draw)}
+        late = [made.id for made in documents[15:] if made.id not in purged]
+        assert transaction.texts.index_words(30) == len(late)
     with begin(read_only=True) as transaction:
         derived = {made.id: final_labels(transaction, made) for made in documents}
         sent = {made_id: labels for made_id, labels in derived.items() if labels}
@@ -95,6 +99,42 @@ def test_random_histories_are_found_by_what_follows_from_them(begin: Transaction
     assert any(labels is None for labels in derived.values())
 
 
+def test_a_text_waits_until_its_words_are_indexed(begin: Transactions) -> None:
+    made = prediction(document=Document(id=None, text="fever"))
+    features = prediction(document=Document(id=None, features={"f": 1.0}))
+    with begin() as transaction:
+        add_predictions(transaction, made, features)
+    with begin() as transaction:
+        assert transaction.texts.unindexed
+        assert with_word(transaction, "fever") == []
+        assert transaction.texts.index_words(9) == 1
+    with begin() as transaction:
+        assert with_word(transaction, "fever") == [made.id]
+        assert not transaction.texts.unindexed
+        assert transaction.texts.index_words(9) == 0
+
+
+def test_words_are_erased_that_another_process_is_indexing(begin: Transactions) -> None:
+    made = prediction(document=Document(id=None, text="fever"))
+    with begin() as transaction:
+        add_predictions(transaction, made)
+
+    def erase() -> None:
+        with begin() as transaction:
+            transaction.texts.purge([made.id], START)
+
+    eraser = threading.Thread(target=erase)
+    with begin() as transaction:
+        transaction.texts.index_words(9)
+        eraser.start()
+        eraser.join(0.3)
+        assert eraser.is_alive()  # it waits
+    eraser.join()
+    with begin(read_only=True) as transaction:
+        assert with_word(transaction, "fever") == []
+        assert transaction.predictions.get(made.id).document.text is None  # type: ignore[union-attr]
+
+
 def test_nothing_is_indexed_of_encrypted_texts(engine: Engine, database_url: str) -> None:
     sealed = create(database_url, cipher=TextCipher([bytes(32)]))
     note_key(sealed, START)
@@ -103,4 +143,5 @@ def test_nothing_is_indexed_of_encrypted_texts(engine: Engine, database_url: str
     sealed.dispose()
     kept = tables.searched_places if engine.dialect.name == "sqlite" else tables.searched_texts
     with engine.connect() as connection:
-        assert connection.execute(select(kept.c.prediction_id)).all() == []
+        for table in (kept, tables.unindexed_texts):
+            assert connection.execute(select(table.c.prediction_id)).all() == []

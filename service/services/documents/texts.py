@@ -29,9 +29,13 @@ PURGED_AT_ONCE = 500
 """Documents purged in one transaction, which bounds how long other writers wait."""
 
 
+INDEXED_AT_ONCE = 100
+"""Texts whose words are indexed in one transaction, as above."""
+
+
 @dataclass(frozen=True)
 class Texts(Recorded):
-    """Deletion of texts, features, metadata, comments and names."""
+    """The words of texts; deletion of texts, features, metadata, comments and names."""
 
     files: FileStore
     """Files of jobs, which may hold documents."""
@@ -40,6 +44,14 @@ class Texts(Recorded):
     """How long to keep the texts of automatically sent and of reviewed documents; None keeps them
     indefinitely.
     """
+
+    def index_words(self) -> bool:
+        """Make new texts searchable by their words; return whether more may wait."""
+        with self.begin(read_only=True) as transaction:  # which keeps nobody from writing
+            if not transaction.texts.unindexed:
+                return False
+        with self.begin() as transaction:
+            return transaction.texts.index_words(INDEXED_AT_ONCE) == INDEXED_AT_ONCE
 
     # After their time
 
