@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+import anyio
 import httpx
 import pytest
 from sqlalchemy import text
@@ -14,8 +15,11 @@ from sqlalchemy import text
 from setwise.service import build
 from setwise.service.app import serving
 from setwise.service.domain.accounts.callers import SYSTEM, Role
+from setwise.service.domain.documents import DocumentFilter
+from setwise.service.domain.predictions import Document
 from setwise.service.settings import BadSetting, Settings
 from setwise.service.stores.upkeep import migrate
+from tests.samples import add_predictions, prediction
 
 
 def _settings(folder: Path, database_url: str = "") -> Settings:
@@ -153,3 +157,26 @@ async def test_a_database_that_does_not_answer_is_unready_not_broken(tmp_path: P
     assert (await _get(built, "/metrics")).status_code == 200
     assert (await _get(built, "/healthz")).status_code == 200
     built.close()
+
+
+@pytest.mark.anyio
+async def test_a_text_that_was_stored_before_a_crash_is_indexed_after_it(
+    tmp_path: Path, database_url: str
+) -> None:
+    settings = _settings(tmp_path / "data", database_url)
+    made = prediction(document=Document(id=None, text="fever"))
+    crashed = build.build(settings)
+    with crashed.begin() as transaction:
+        add_predictions(transaction, made)
+    crashed.close()
+    built = build.build(settings, timing=build.Timing(job_poll_s=0.01))
+    async with built.running():
+        with anyio.fail_after(60):
+            while not _with_word(built, "fever"):  # noqa: ASYNC110 -- another thread indexes it
+                await anyio.sleep(0.01)
+        assert _with_word(built, "fever") == [made.id]
+
+
+def _with_word(built: build.Application, word: str) -> list[str]:
+    with built.begin(read_only=True) as transaction:
+        return list(transaction.documents.ids(DocumentFilter(text=word), most=9))
