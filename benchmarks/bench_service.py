@@ -40,7 +40,7 @@ from setwise.service.settings import Settings
 from setwise.service.stores.upkeep import migrate
 from tests import database
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 BATCH_CALLERS = 4
 """One batch is stored while the next is scored, and others are on their way."""
 
