@@ -1,7 +1,7 @@
 """The routing policy: from a confidence to a decision."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -27,8 +27,10 @@ from setwise.service.domain.routing.rules import (
 )
 from setwise.service.domain.routing.segments import (
     OTHER,
+    GateState,
     Segment,
     Segmentation,
+    SegmentBy,
     SegmentRule,
     rule_faults,
 )
@@ -351,6 +353,290 @@ class RoutingPolicy:
             return _NOT_SENDING
         if scored.confidence >= least:
             return _SENT if self.trip_id is None else _TRIPPED
+        return _UNSURE
+
+    def certification_rate(self, scorer: Scorer) -> float:
+        """Return the share of a scorer's documents that are audited to prove the threshold."""
+        sends = self.sends and self.least_of(scorer) is not None
+        return self.audits.certification_rate if sends else self.audits.ramp_up
+
+    def _role(self, verdict: _Verdict, scorer: Scorer, draw: float) -> AuditRole:
+        if verdict is _SENT:
+            return self.audits.role(draw)
+        # A person reads it anyway. A certification audit is read like that of a confident document,
+        # so that it counts at every threshold. What no threshold can send proves nothing.
+        _, reason, _ = verdict
+        if reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE:
+            return AuditRole.NONE
+        certifies = draw < self.certification_rate(scorer)
+        return AuditRole.CERTIFICATION if certifies else AuditRole.NONE
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The policy that routes every prediction; a change makes a new version.
+
+    Each segment of the documents has a gate. If nothing divides documents, there is one, for all.
+    """
+
+    version: str
+    """Identifier of this version; stored with each prediction that it decided."""
+    target_accuracy: float
+    """Share of automatically sent sets that must be right, in (0, 1)."""
+    risk: float
+    """Probability, in (0, 1), that a certificate may be wrong; the segments share it."""
+    auto_send: bool
+    """Whether label sets may be sent automatically."""
+    threshold_mode: ThresholdMode
+    """Audits prove a certified threshold; an administrator sets a fixed one."""
+    fixed_threshold: float | None
+    """Least confidence that is sent, in [0, 1], by gates without a threshold of their own; None in
+    mode certified.
+    """
+    created_at: datetime
+    created_by: str
+    confidence_floor: float | None = None
+    """Lower limit of the least confidence, in [0, 1], at any threshold; None for no limit."""
+    audits: AuditPlan = NO_AUDITS
+    """Which documents are audited."""
+    rules: tuple[Rule, ...] = ()
+    """Rules that hold documents back, however confident the model is."""
+    segment_by: SegmentBy = field(default_factory=SegmentBy)
+    """What divides documents into segments."""
+    states: tuple[GateState, ...] = ()
+    """What is stored of each gate: those of listed segments in the order of appearance, then the
+    one of the remaining documents, which is added if it is missing.
+    """
+
+    def __post_init__(self) -> None:
+        """Put the state of the gate for the remaining documents last."""
+        states = {state.value: state for state in self.states}
+        rest = self.segment_by.rest
+        last = states.pop(rest, GateState(rest))
+        object.__setattr__(self, "states", (*states.values(), last))
+
+    @property
+    def certified(self) -> bool:
+        """Whether audits prove its thresholds."""
+        return self.threshold_mode is ThresholdMode.CERTIFIED
+
+    @property
+    def gates(self) -> tuple["Gate", ...]:
+        """The gate of each segment, that of the remaining documents last."""
+        return tuple(self._gates.values())
+
+    @cached_property
+    def _gates(self) -> dict[str, "Gate"]:
+        *listed, last = (state.value for state in self.states)
+        by, others = self.segment_by.field, {last: frozenset(listed)}
+        return {
+            state.value: Gate(
+                self, Segment(by, state.value, others.get(state.value, frozenset())), state
+            )
+            for state in self.states
+        }
+
+    @property
+    def whole(self) -> "Gate | None":
+        """The gate of all documents; None if segments have their own."""
+        return self.gates[-1] if self.segment_by.field is None else None
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Values of the segments that can be asked for; none if nothing divides documents."""
+        return () if self.segment_by.field is None else tuple(self._gates)
+
+    @property
+    def sends(self) -> bool:
+        """Whether anything can be sent automatically."""
+        return any(gate.sends for gate in self.gates)
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether any gate has a threshold."""
+        return any(gate.threshold is not None for gate in self.gates)
+
+    def gate_of(self, key: str | None) -> "Gate":
+        """Return the gate of the documents of a segment.
+
+        What is not listed is `OTHER`. Its certificate says nothing of a value that came later: that
+        waits until `OTHER` is proved again with it, or until it is listed and proved itself.
+        """
+        last, covers = self.gates[-1], self.segment_by.covers
+        value = last.segment.value if key is None else Segment.of_key(key).value
+        if value in self._gates or covers is None or value in covers:
+            return self._gates.get(value, last)
+        return replace(last, unseen=last.state.certificate_id is not None)
+
+    def gate_of_stored(self, key: str | None, metadata: Metadata | None) -> "Gate | None":
+        """Return the gate of a stored document; None if its segment is unknown.
+
+        See `SegmentBy.of_stored`.
+        """
+        segment = self.segment_by.of_stored(key, metadata)
+        return segment and self._gates.get(segment.value, self.gates[-1])
+
+    def gate_named(self, value: str) -> "Gate":
+        """Return the gate of the segment with this value; raises `InvalidRequest`."""
+        if value not in self._gates:
+            fault = FieldFault("/segment", "is no segment that the policy lists")
+            raise InvalidRequest(f"There is no segment {value!r}.", [fault])
+        return self._gates[value]
+
+    def segment_of(self, value: str) -> Segment:
+        """Return the segment with this value; it has no documents if it is none of the policy's."""
+        gate = self._gates.get(value)
+        return Segment(self.segment_by.field or "", value) if gate is None else gate.segment
+
+    def with_gate(self, state: GateState) -> "Policy":
+        """Return the policy with what was decided about a segment."""
+        states = {before.value: before for before in self.states} | {state.value: state}
+        return replace(self, states=tuple(states.values()))
+
+    @property
+    def room(self) -> int:
+        """How many segments can still be listed."""
+        return max(self.segment_by.shares - len(self.states), 0)
+
+    def listing(self, values: Iterable[str]) -> tuple["Policy", list[str]]:
+        """Return the policy with these segments too, and those that had room."""
+        new = [value for value in values if value not in self._gates][: self.room]
+        states = (*self.states, *map(GateState, new))
+        return (replace(self, states=states) if new else self), new
+
+    def least_of(self, scorer: Scorer) -> float | None:
+        """Return the least confidence that is sent for a scorer, of any segment, or None."""
+        thresholds = (gate.least_of(scorer) for gate in self.gates)
+        return min((each for each in thresholds if each is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What decides on the documents of one segment."""
+
+    policy: Policy
+    segment: Segment
+    state: GateState
+    unseen: bool = False
+    """Whether it is that of values of `OTHER` that came after its certificate."""
+
+    @property
+    def key(self) -> str | None:
+        """The key of its segment."""
+        return self.segment.key
+
+    @property
+    def risk(self) -> float:
+        """Its share of the policy's risk."""
+        return self.policy.risk / self.policy.segment_by.shares
+
+    @property
+    def threshold(self) -> float | None:
+        """Least confidence that is sent, in [0, 1]; with None, nothing is sent."""
+        own = self.state.threshold
+        return self.policy.fixed_threshold if own is None else own
+
+    @cached_property
+    def audits(self) -> AuditPlan:
+        """Which documents are audited."""
+        usual = self.policy.audits
+        if self.state.audits is None:
+            return usual
+        return replace(
+            self.state.audits,
+            overlap_rate=usual.overlap_rate,
+            gold_reread_rate=usual.gold_reread_rate,
+        )
+
+    @property
+    def tripped(self) -> bool:
+        """Whether the breaker stops it from sending."""
+        return self.state.trip_id is not None
+
+    @property
+    def sends(self) -> bool:
+        """Whether it can send anything automatically."""
+        return self.policy.auto_send and self.threshold is not None and not self.tripped
+
+    @property
+    def rests_on_audits(self) -> bool:
+        """Whether audits must confirm what it sends."""
+        return self.policy.certified or self.audits.certification_rate > 0.0
+
+    @cached_property
+    def least_confidence(self) -> float | None:
+        """The least confidence that is sent; None if nothing is."""
+        threshold, floor = self.threshold, self.policy.confidence_floor
+        return threshold if threshold is None or floor is None else max(threshold, floor)
+
+    def least_of(self, scorer: Scorer) -> float | None:
+        """Return the least confidence that is sent for a scorer, or None."""
+        refused = self.policy.certified and self.state.certified_for != scorer
+        return None if refused else self.least_confidence
+
+    def is_covered_by(self, proved: "Gate") -> bool:
+        """Return whether a threshold proved at another gate holds at this one.
+
+        The rules and the audits decide which documents are sent. With other rules the proof speaks
+        of other documents: those that a rule let through no longer tell of what is sent, even if
+        there are fewer. So does a proof for `OTHER` once a value of its documents is listed. With
+        fewer audits more is sent unread.
+        """
+        return (
+            self.segment == proved.segment
+            and held_back_alike(self.policy.rules) == held_back_alike(proved.policy.rules)
+            and self.audits.checks_as_much_as(proved.audits)
+        )
+
+    def counts_audits_of(self, then: Policy) -> bool:
+        """Return whether audits that an earlier policy drew are evidence for it.
+
+        A segment that was listed later may have been listed for the errors that its audits show.
+        """
+        now = self.policy
+        if not then.segment_by.is_like(now.segment_by):
+            return False
+        if self.segment.value == now.segment_by.rest:
+            return set(then.values) <= set(now.values)
+        return self.segment.value in then.values
+
+    def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NO_METADATA) -> Route:
+        """Route one scored document.
+
+        The same version, score, draws and metadata always give the same route.
+        """
+        scorer = _scorer(scored)
+        least = self._least(scored)
+        verdict = self._verdict(scored, least, metadata)
+        role = self._role(verdict, scorer, draws.audit)
+        end = verdict
+        if verdict is _SENT and role is not AuditRole.NONE:
+            end = _HELD if self.audits.mode is AuditMode.HOLD else _CHECKED
+        decision, reason, rule = end
+        probability = self.audits.rate if verdict is _SENT else 1.0
+        return Route(decision, reason, Selection(role, draws.audit, probability), least, rule)
+
+    def decide(
+        self, scored: ScoredSet, metadata: Metadata = NO_METADATA
+    ) -> tuple[Decision, Reason]:
+        """Return the decision without any audit, and its reason."""
+        decision, reason, _ = self._verdict(scored, self._least(scored), metadata)
+        return decision, reason
+
+    def _least(self, scored: ScoredSet) -> float | None:
+        unproved = self.unseen or (scored.uncalibrated and not self.policy.certified)
+        return None if unproved else self.least_of(_scorer(scored))
+
+    def _verdict(self, scored: ScoredSet, least: float | None, metadata: Metadata) -> _Verdict:
+        if scored.out_of_domain:
+            return _UNKNOWN
+        rule = first_broken(self.policy.rules, scored.labels, metadata)
+        if rule is not None:
+            return Decision.REVIEW, Reason.RULE, rule.name
+        if least is None or not self.policy.auto_send:
+            return _NOT_SENDING
+        if scored.confidence >= least:
+            return _TRIPPED if self.tripped else _SENT
         return _UNSURE
 
     def certification_rate(self, scorer: Scorer) -> float:
