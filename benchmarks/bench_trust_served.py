@@ -41,7 +41,7 @@ from benchmarks.bench_trust import (
 )
 from benchmarks.papers.rival_thresholds import certify_clean
 from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
-from setwise.service.domain.policy import RoutingPolicy, first_policy
+from setwise.service.domain.policy import Policy, first_policy
 from setwise.service.domain.routing.audits import RereadDraw, plausible_threshold, reread_rate
 from setwise.service.domain.routing.rules import LabelRule, Rule
 from setwise.service.domain.truth import AuditReading
@@ -91,7 +91,7 @@ def served(
     cases: Sequence[Case],
     rules: Sequence[Rule],
     rng: np.random.Generator,
-    policy: RoutingPolicy = POLICY,
+    policy: Policy = POLICY,
 ) -> float | None:
     """Return the threshold that the service certifies, if any."""
     usual = predicted[:500].tolist()
@@ -124,7 +124,7 @@ def served(
         )
         found += [one._replace(name=f"{place}/{copy}") for copy in range(case.times)]
     gathered = gather(found, {"old": rules, "new": []}, rules=[], read_by=NOW - READING)
-    question = ProofQuestion(policy, Scorer("", ""), 1, 1, gathered, 0)
+    question = ProofQuestion(policy.gates[0], Scorer("", ""), 1, 1, gathered, 0)
     proved = answer(question, predicted.tolist())
     threshold = proved["threshold"] if proved["certified"] else None
     return threshold if isinstance(threshold, float) else None
@@ -149,7 +149,7 @@ class Setting(NamedTuple):
     counted: Callable[[Case], bool] = lambda _: True
     of: Callable[[Chance], Chance] = lambda chance: chance
     rules: tuple[Rule, ...] = ()
-    policy: RoutingPolicy = POLICY
+    policy: Policy = POLICY
 
 
 def _cases(chance: Chance, rng: np.random.Generator, n: int = N) -> list[Case]:

@@ -323,8 +323,8 @@ REMEMBERED_S = 60.0
 
 def _glances(finished: Services) -> Mapping[str, Glance]:
     whole = finished.reports.glance(SYSTEM)
-    parts = {key: finished.reports.glance(SYSTEM, segment=key) for key in whole.segments}
-    return {WHOLE: whole, **parts}
+    values = whole.policy.values
+    return {WHOLE: whole} | {key: finished.reports.glance(SYSTEM, segment=key) for key in values}
 
 
 def _by_segment(

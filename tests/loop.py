@@ -7,10 +7,11 @@ from typing import Any
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.certification import Certification
-from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import Policy, PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, Prediction, Submission
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.domain.routing.segments import GateState
 from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions, all_predicted
@@ -154,9 +155,14 @@ class Loop:
         self.settle(LEAD, wrong_below=wrong_below)
 
     @property
-    def policy(self) -> RoutingPolicy:
+    def policy(self) -> Policy:
         with self.begin(read_only=True) as transaction:
             return transaction.policies.current()
+
+    @property
+    def gate(self) -> GateState:
+        """What is stored of the gate of all documents."""
+        return self.policy.states[-1]
 
 
 def remembered(history: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -15,7 +15,7 @@ from setwise.service.domain.accounts import ApiKey, Person, Session
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job, JobFilter
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reports import Span
 from setwise.service.domain.reviews import Annotation, ReviewTask
@@ -103,8 +103,8 @@ class Contents:
             return {one.id: one for one in transaction.history.events(Span(), **_ALL)}
 
     @property
-    def policies(self) -> list[RoutingPolicy]:
-        versions = sorted(self._rows(tables.routing_policies), key=lambda row: row["ordinal"])
+    def policies(self) -> list[Policy]:
+        versions = sorted(self._rows(tables.policies), key=lambda row: row["ordinal"])
         with self._open() as transaction:
             return [transaction.policies.get(row["version"]) for row in versions]
 

@@ -32,8 +32,10 @@ FIRST_POLICY = {
     "gold_reread_rate": 0.0,
     "audit_mode": "hold",
     "rules": [],
+    "segment_by": {"field": None, "bounds": [], "most": 10, "covers": None},
     "created_by": "system",
 }
+FIRST_GATE = {"policy_version": FIRST_POLICY["version"], "place": 0, "value": "all"}
 FIRST_GROUP = {"id": "default", "name": "Everybody", "version": 1, "changed_by": "system"}
 
 
@@ -146,14 +148,14 @@ def _accounts() -> None:
 
 def _models_and_policies() -> None:
     op.create_table(
-        "routing_policies",
+        "policies",
         sa.Column("version", ID, nullable=False),
         sa.Column("ordinal", sa.Integer(), nullable=False),
         sa.Column("target_accuracy", sa.Double(), nullable=False),
         sa.Column("risk", sa.Double(), nullable=False),
         sa.Column("auto_send", sa.Boolean(), nullable=False),
         sa.Column("threshold_mode", sa.Text(), nullable=False),
-        sa.Column("threshold", sa.Double()),
+        sa.Column("fixed_threshold", sa.Double()),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("created_by", sa.Text(), nullable=False),
         sa.Column("confidence_floor", sa.Double()),
@@ -163,63 +165,55 @@ def _models_and_policies() -> None:
         sa.Column("overlap_rate", sa.Double(), nullable=False),
         sa.Column("gold_reread_rate", sa.Double(), nullable=False),
         sa.Column("rules", JSON, nullable=False),
-        sa.Column("certificate_id", ID),
-        sa.Column("certified_model", sa.Text()),
-        sa.Column("certified_calibrator", sa.Text()),
-        sa.Column("trip_id", ID),
         sa.Column("ramp_up_rate", sa.Double()),
-        sa.Column("segmentation", JSON),
-        sa.CheckConstraint(
-            "audit_mode IN ('hold', 'send')", name=op.f("ck_routing_policies_audit_mode")
-        ),
+        sa.Column("segment_by", JSON, nullable=False),
+        sa.CheckConstraint("audit_mode IN ('hold', 'send')", name=op.f("ck_policies_audit_mode")),
         sa.CheckConstraint(
             "certification_rate >= 0 AND certification_rate <= 1",
-            name=op.f("ck_routing_policies_certification_rate_is_share"),
+            name=op.f("ck_policies_certification_rate_is_share"),
         ),
         sa.CheckConstraint(
             "confidence_floor >= 0 AND confidence_floor <= 1",
-            name=op.f("ck_routing_policies_confidence_floor_is_share"),
+            name=op.f("ck_policies_confidence_floor_is_share"),
         ),
         sa.CheckConstraint(
-            "threshold_mode <> 'fixed' OR threshold IS NOT NULL",
-            name=op.f("ck_routing_policies_fixed_has_threshold"),
+            "(threshold_mode = 'fixed') = (fixed_threshold IS NOT NULL)",
+            name=op.f("ck_policies_fixed_has_threshold"),
+        ),
+        sa.CheckConstraint(
+            "fixed_threshold >= 0 AND fixed_threshold <= 1",
+            name=op.f("ck_policies_fixed_threshold_is_share"),
         ),
         sa.CheckConstraint(
             "gold_reread_rate >= 0 AND gold_reread_rate <= 1",
-            name=op.f("ck_routing_policies_gold_reread_rate_is_share"),
+            name=op.f("ck_policies_gold_reread_rate_is_share"),
         ),
         sa.CheckConstraint(
             "overlap_rate >= 0 AND overlap_rate <= 1",
-            name=op.f("ck_routing_policies_overlap_rate_is_share"),
+            name=op.f("ck_policies_overlap_rate_is_share"),
         ),
         sa.CheckConstraint(
             "ramp_up_rate >= 0 AND ramp_up_rate <= 1",
-            name=op.f("ck_routing_policies_ramp_up_rate_is_share"),
+            name=op.f("ck_policies_ramp_up_rate_is_share"),
         ),
-        sa.CheckConstraint(
-            "risk > 0 AND risk < 1", name=op.f("ck_routing_policies_risk_is_probability")
-        ),
+        sa.CheckConstraint("risk > 0 AND risk < 1", name=op.f("ck_policies_risk_is_probability")),
         sa.CheckConstraint(
             "target_accuracy > 0 AND target_accuracy < 1",
-            name=op.f("ck_routing_policies_target_is_share"),
-        ),
-        sa.CheckConstraint(
-            "threshold >= 0 AND threshold <= 1",
-            name=op.f("ck_routing_policies_threshold_is_probability"),
+            name=op.f("ck_policies_target_is_share"),
         ),
         sa.CheckConstraint(
             "threshold_mode IN ('certified', 'fixed')",
-            name=op.f("ck_routing_policies_threshold_mode"),
+            name=op.f("ck_policies_threshold_mode"),
         ),
         sa.CheckConstraint(
             "training_rate >= 0 AND training_rate <= 1",
-            name=op.f("ck_routing_policies_training_rate_is_share"),
+            name=op.f("ck_policies_training_rate_is_share"),
         ),
-        sa.PrimaryKeyConstraint("version", name=op.f("pk_routing_policies")),
-        sa.UniqueConstraint("ordinal", name=op.f("uq_routing_policies_ordinal")),
+        sa.PrimaryKeyConstraint("version", name=op.f("pk_policies")),
+        sa.UniqueConstraint("ordinal", name=op.f("uq_policies_ordinal")),
     )
     op.create_table(
-        "policy_segments",
+        "gates",
         sa.Column("policy_version", ID, nullable=False),
         sa.Column("place", sa.Integer(), nullable=False),
         sa.Column("value", sa.Text(), nullable=False),
@@ -231,17 +225,15 @@ def _models_and_policies() -> None:
         sa.Column("audits", JSON),
         sa.CheckConstraint(
             "threshold >= 0 AND threshold <= 1",
-            name=op.f("ck_policy_segments_threshold_is_probability"),
+            name=op.f("ck_gates_threshold_is_probability"),
         ),
         sa.ForeignKeyConstraint(
             ["policy_version"],
-            ["routing_policies.version"],
-            name=op.f("fk_policy_segments_policy_version"),
+            ["policies.version"],
+            name=op.f("fk_gates_policy_version"),
         ),
-        sa.PrimaryKeyConstraint("policy_version", "place", name=op.f("pk_policy_segments")),
-        sa.UniqueConstraint(
-            "policy_version", "value", name=op.f("uq_policy_segments_policy_version_value")
-        ),
+        sa.PrimaryKeyConstraint("policy_version", "place", name=op.f("pk_gates")),
+        sa.UniqueConstraint("policy_version", "value", name=op.f("uq_gates_policy_version_value")),
     )
     op.create_table(
         "models",
@@ -354,7 +346,7 @@ def _predictions() -> None:
         ),
         sa.ForeignKeyConstraint(
             ["policy_version"],
-            ["routing_policies.version"],
+            ["policies.version"],
             name=op.f("fk_predictions_policy_version"),
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_predictions")),
@@ -839,7 +831,7 @@ def _proofs() -> None:
         ),
         sa.ForeignKeyConstraint(
             ["policy_version"],
-            ["routing_policies.version"],
+            ["policies.version"],
             name=op.f("fk_certifications_policy_version"),
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_certifications")),
@@ -885,7 +877,7 @@ def _proofs() -> None:
         sa.CheckConstraint("cause IN ('drift', 'stale')", name=op.f("ck_breaker_trips_cause")),
         sa.ForeignKeyConstraint(
             ["policy_version"],
-            ["routing_policies.version"],
+            ["policies.version"],
             name=op.f("fk_breaker_trips_policy_version"),
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_breaker_trips")),
@@ -1152,8 +1144,8 @@ TABLES = (
     "sessions",
     "encryption_keys",
     "sign_in_attempts",
-    "routing_policies",
-    "policy_segments",
+    "policies",
+    "gates",
     "models",
     "model_activations",
     "model_shadows",
@@ -1196,8 +1188,8 @@ RELABELLED = {
 }
 
 HISTORY: dict[str, dict[str, str]] = {
-    "routing_policies": {},
-    "policy_segments": {},
+    "policies": {},
+    "gates": {},
     "model_activations": {},
     "predictions": {
         "document_id": "NEW.document_id IS NULL",
@@ -1278,10 +1270,12 @@ def _refuse(table: str, name: str, change: str, condition: str = "TRUE") -> None
 
 def _first_rows() -> None:
     now = datetime.now(UTC)
-    types = {"version": ID, "rules": JSON, "created_at": INSTANT}
+    types = {"version": ID, "rules": JSON, "segment_by": JSON, "created_at": INSTANT}
     policy = FIRST_POLICY | {"created_at": now}
     columns = [sa.column(name, types.get(name)) for name in policy]
-    op.bulk_insert(sa.table("routing_policies", *columns), [policy])
+    op.bulk_insert(sa.table("policies", *columns), [policy])
+    columns = [sa.column(name, ID if name == "policy_version" else None) for name in FIRST_GATE]
+    op.bulk_insert(sa.table("gates", *columns), [FIRST_GATE])
     group = FIRST_GROUP | {"changed_at": now}
     columns = [sa.column(name, INSTANT if name == "changed_at" else None) for name in group]
     op.bulk_insert(sa.table("annotator_groups", *columns), [group])

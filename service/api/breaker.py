@@ -217,15 +217,15 @@ class BreakerBody(AnswerBody):
     def of(cls, state: BreakerState, delays: Sequence[breaker.DetectionDelay]) -> Self:
         """Return the body for the breaker."""
         watch, freshness = state.watch, state.rule.freshness
-        longest = freshness.longest
+        policy, longest = watch.gate.policy, freshness.longest
         return cls(
             state=watch.position,
-            segment=value_of(watch.policy.key),
+            segment=value_of(watch.gate.key),
             segments=[*state.segments],
-            policy_version=watch.policy.version,
+            policy_version=policy.version,
             model_version=watch.scorer.model_version if watch.scorer else None,
             calibrator_version=watch.scorer.calibrator_version if watch.scorer else None,
-            target_accuracy=watch.policy.target_accuracy,
+            target_accuracy=policy.target_accuracy,
             run_length=watch.run_length,
             statistic=watch.path[-1] if watch.path else 0.0,
             path=[*watch.path],

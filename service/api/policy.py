@@ -1,4 +1,4 @@
-"""Routes for the routing policy."""
+"""Routes for the policy."""
 
 from typing import Annotated, Self
 
@@ -66,10 +66,10 @@ class SegmentState(AnswerBody):
         """Return the body for a segment."""
         gate, newest = state.gate, state.progress.newest
         return cls(
-            value=state.value,
+            value=gate.segment.value,
             threshold=gate.least_confidence,
-            certificate_id=gate.certificate_id,
-            tripped=gate.trip_id is not None,
+            certificate_id=gate.state.certificate_id,
+            tripped=gate.tripped,
             documents=state.forecast.documents,
             sent=state.forecast.sent,
             accuracy=ShareBody.of(state.forecast.accuracy),

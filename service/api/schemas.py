@@ -28,8 +28,8 @@ from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.segments import (
     LONGEST_VALUE,
     MOST_SEGMENTS,
-    Segmentation,
-    SegmentRule,
+    GateState,
+    SegmentBy,
 )
 from setwise.service.domain.text import instant_in
 
@@ -729,6 +729,15 @@ class Threshold(RequestBody):
         description="What proves the value. Sent back beside it, the value is not taken for yours.",
     )
 
+    @classmethod
+    def of(cls, gate: routing.Gate) -> Self:
+        """Return the body for the threshold of a gate."""
+        return cls(
+            mode=gate.policy.threshold_mode.value,
+            value=gate.threshold,
+            certificate_id=gate.state.certificate_id,
+        )
+
 
 class Audit(RequestBody):
     """How often people check documents without seeing the model's answer."""
@@ -840,10 +849,10 @@ class SegmentRequest(RequestBody):
     audit: Audit | None = Field(None, description="Its own rates; null for the policy's.")
     tripped: bool | None = Field(None, description="Ignored.")
 
-    def as_rule(self) -> SegmentRule:
-        """Return the rule for the service."""
+    def as_state(self) -> GateState:
+        """Return what is listed of the gate for the service."""
         threshold = self.threshold
-        return SegmentRule(
+        return GateState(
             self.value,
             # A certified value may be sent back; the service looks it up again.
             threshold=None if threshold is None or threshold.certificate_id else threshold.value,
@@ -869,15 +878,14 @@ class SegmentBody(AnswerBody):
     tripped: bool
 
     @classmethod
-    def of(cls, policy: routing.RoutingPolicy, rule: SegmentRule) -> Self:
-        """Return the body for a segment of a policy."""
-        gate = policy.gate_named(rule.value)
-        certified = policy.threshold_mode is ThresholdMode.CERTIFIED
+    def of(cls, gate: routing.Gate) -> Self:
+        """Return the body for the segment of a gate."""
+        state, certified = gate.state, gate.policy.certified
         return cls(
-            value=rule.value,
-            threshold=_threshold(gate) if certified or rule.threshold is not None else None,
-            audit=None if rule.audits is None else Audit.of(rule.audits),
-            tripped=gate.trip_id is not None,
+            value=state.value,
+            threshold=Threshold.of(gate) if certified or state.threshold is not None else None,
+            audit=None if state.audits is None else Audit.of(state.audits),
+            tripped=gate.tripped,
         )
 
 
@@ -963,23 +971,11 @@ class PolicyRequest(RequestBody):
             audits=self.audit.as_plan(self.overlap_rate, self.gold_reread_rate),
             rules=[rule.model_dump(exclude_none=True) for rule in self.rules],
             reason=self.reason,
-            segmentation=None
+            segment_by=SegmentBy()
             if self.segment_by is None
-            else Segmentation(
-                self.segment_by,
-                tuple(self.segment_bounds),
-                self.most_segments,
-            ),
-            segments=tuple(segment.as_rule() for segment in self.segments),
+            else SegmentBy(self.segment_by, tuple(self.segment_bounds), self.most_segments),
+            segments=tuple(segment.as_state() for segment in self.segments),
         )
-
-
-def _threshold(policy: routing.RoutingPolicy) -> Threshold:
-    return Threshold(
-        mode=policy.threshold_mode.value,
-        value=policy.threshold,
-        certificate_id=policy.certificate_id,
-    )
 
 
 class Policy(AnswerBody):
@@ -1007,25 +1003,27 @@ class Policy(AnswerBody):
     segments: list[SegmentBody] = Field(description="In the order of appearance, `other` last.")
 
     @classmethod
-    def of(cls, policy: routing.RoutingPolicy) -> Self:
+    def of(cls, policy: routing.Policy) -> Self:
         """Return the body for a policy."""
-        segmentation = policy.segmentation
+        by = policy.segment_by
         return cls(
             version=policy.version,
-            tripped=any(gate.trip_id is not None for gate in policy.gates),
+            tripped=any(gate.tripped for gate in policy.gates),
             target_accuracy=policy.target_accuracy,
             risk=policy.risk,
             auto_send=policy.auto_send,
-            threshold=_threshold(policy),
+            threshold=Threshold.of(policy.whole)
+            if policy.whole
+            else Threshold(mode=policy.threshold_mode.value, value=policy.fixed_threshold),
             audit=Audit.of(policy.audits),
             overlap_rate=policy.audits.overlap_rate,
             gold_reread_rate=policy.audits.gold_reread_rate,
             confidence_floor=policy.confidence_floor,
             rules=[RuleBody.model_validate(rule.declared()) for rule in policy.rules],
-            segment_by=segmentation and segmentation.by,
-            segment_bounds=[*segmentation.bounds] if segmentation else [],
-            most_segments=segmentation.most if segmentation else Segmentation.most,
-            segments=[SegmentBody.of(policy, rule) for rule in policy.every_segment],
+            segment_by=by.field,
+            segment_bounds=[*by.bounds],
+            most_segments=by.most,
+            segments=[SegmentBody.of(policy.gate_named(value)) for value in policy.values],
         )
 
 

@@ -288,8 +288,7 @@ def _encryption(engine: "Engine") -> Finding:
 def _breaker(begin: "Transactions") -> Finding:
     with begin(read_only=True) as transaction:
         gates = transaction.policies.current().gates
-        tripped = [gate.trip_id for gate in gates if gate.trip_id]
-        trips = [transaction.breakers.trip(trip_id) for trip_id in tripped]
+        trips = [transaction.breakers.trip(gate.state.trip_id or "") for gate in gates]
     trip = next((candidate for candidate in trips if candidate is not None), None)
     if trip is not None:
         where = "" if trip.segment is None else f" of {trip.segment}"

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Gate
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reports import Evidence, Share
 from setwise.service.domain.reviews import Annotation, ReviewKind
@@ -221,9 +221,9 @@ class BreakerRule:
 
 @dataclass(frozen=True)
 class Watch:
-    """What the breaker sees at one instant."""
+    """What the breaker sees of a gate's documents at one instant."""
 
-    policy: RoutingPolicy
+    gate: Gate
     scorer: Scorer | None
     """The model and calibrator that serve; None before the first prediction."""
     run_length: float
@@ -247,9 +247,9 @@ class Watch:
     @property
     def position(self) -> Position:
         """Whether the breaker has tripped, watches, or is idle."""
-        if self.policy.trip_id is not None:
+        if self.gate.tripped:
             return Position.TRIPPED
-        sends = self.policy.sends and self.scorer is not None
+        sends = self.gate.sends and self.scorer is not None
         return Position.WATCHING if sends else Position.IDLE
 
     @property
@@ -277,7 +277,7 @@ class Watch:
         symbols = {True: "1", False: "0", None: "?"}
         return {
             **self.counts(),
-            "target_accuracy": self.policy.target_accuracy,
+            "target_accuracy": self.gate.policy.target_accuracy,
             "run_length": self.run_length,
             "statistic": self.path[place],
             "alarm_at": self.audits[place].prediction_id,
@@ -348,7 +348,7 @@ class BreakerState:
     further_audits: int | None
     """How many audits the last certification since the trip lacked."""
     segments: tuple[str, ...] = ()
-    """Values of the policy's segments; empty if documents are not divided."""
+    """Values of the policy's segments; none if nothing divides documents."""
 
     @property
     def false_alarm_bound(self) -> float:

@@ -260,7 +260,7 @@ def gather(
     that are drawn are like the others.
 
     Rules and segments are often chosen from the errors that audits found. So only audits count that
-    were drawn under the same rules and the same division: earlier ones had a part in the choice.
+    were drawn under the same rules and segments: earlier ones had a part in the choice.
 
     Another model's set decided whether a rule held back what it answered, and whether it was in
     domain. What was held back then, with a draw that would have had it audited, is among the audits
@@ -271,7 +271,7 @@ def gather(
     again, all of those days are left out; an older one counts as wrong until it is finished.
 
     ``audits``: In order of creation.
-    ``rules_then``: Those of each policy version that divides the documents as today's does.
+    ``rules_then``: Those of each policy version that divides documents as today's does.
     ``rules``: The rules in force.
     ``read_by``: Audits of predictions from before it should be finished by now.
     """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Decision, Prediction, Reason, ScoredSet
 
 
@@ -88,14 +88,15 @@ class ComparedAnswer:
 def compared(
     prediction: Prediction,
     scored: ScoredSet,
-    policy: RoutingPolicy,
+    policy: Policy,
     *,
     model_id: str,
     comparison_id: str,
     now: datetime,
 ) -> ComparedAnswer:
     """Return a candidate's score compared with a prediction that ``policy`` decided."""
-    decision, reason = policy.decide(scored, prediction.document.metadata)
+    gate = policy.gate_of(prediction.segment)
+    decision, reason = gate.decide(scored, prediction.document.metadata)
     # A document that an audit holds back would have been sent.
     sent = Decision.AUTO if prediction.reason is Reason.AUDIT else prediction.decision
     return ComparedAnswer(

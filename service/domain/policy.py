@@ -26,13 +26,11 @@ from setwise.service.domain.routing.rules import (
     read_rules,
 )
 from setwise.service.domain.routing.segments import (
-    OTHER,
+    ALL_DOCUMENTS,
     GateState,
     Segment,
-    Segmentation,
     SegmentBy,
-    SegmentRule,
-    rule_faults,
+    state_faults,
 )
 
 
@@ -65,311 +63,6 @@ _NOT_SENDING: _Verdict = Decision.REVIEW, Reason.NO_THRESHOLD, None
 _TRIPPED: _Verdict = Decision.REVIEW, Reason.BREAKER, None
 _HELD: _Verdict = Decision.REVIEW, Reason.AUDIT, None
 _CHECKED: _Verdict = Decision.AUTO, Reason.AUDIT, None
-
-
-@dataclass(frozen=True)
-class RoutingPolicy:
-    """The policy that routes every prediction; a change makes a new version."""
-
-    version: str
-    """Identifier of this version; stored with each prediction that it decided."""
-    target_accuracy: float
-    """Share of automatically sent sets that must be right, in (0, 1)."""
-    risk: float
-    """Probability, in (0, 1), that a certificate may be wrong."""
-    auto_send: bool
-    """Whether label sets may be sent automatically."""
-    threshold_mode: ThresholdMode
-    """Audits prove a certified threshold; an administrator sets a fixed one."""
-    threshold: float | None
-    """Least confidence that is sent, in [0, 1]; with None, nothing is sent."""
-    created_at: datetime
-    created_by: str
-    confidence_floor: float | None = None
-    """Lower limit of the least confidence, in [0, 1], at any threshold; None for no limit."""
-    audits: AuditPlan = NO_AUDITS
-    """Which documents are audited."""
-    rules: tuple[Rule, ...] = ()
-    """Rules that hold documents back, however confident the model is."""
-    certificate_id: str | None = None
-    """The certificate that proves a certified threshold."""
-    certified_for: Scorer | None = None
-    """The scorer that a certified threshold holds for; nothing of other scorers is sent."""
-    trip_id: str | None = None
-    """The trip of the breaker that stops automatic sending; None if the breaker has not tripped."""
-    segmentation: Segmentation | None = None
-    """How documents are divided; None if they are not."""
-    segments: tuple[SegmentRule, ...] = ()
-    """Segments that the policy lists, in the order of appearance; `OTHER` need not be among them.
-    Their thresholds, certificates and trips take the place of the policy's own.
-    """
-    segment: Segment | None = None
-    """The one that this is the gate of; None for all documents."""
-    unseen: bool = False
-    """Whether this is the gate of values of `OTHER` that came after its certificate."""
-
-    @property
-    def sends(self) -> bool:
-        """Whether anything can be sent automatically."""
-        if self.segmentation is not None:
-            return any(gate.sends for gate in self.gates)
-        return self.auto_send and self.threshold is not None and self.trip_id is None
-
-    @property
-    def key(self) -> str | None:
-        """The key of the gate's segment."""
-        return None if self.segment is None else self.segment.key
-
-    @property
-    def gates(self) -> tuple["RoutingPolicy", ...]:
-        """The policy of each segment, `OTHER` last; without a segmentation, the policy itself."""
-        return tuple(self._gates.values()) or (self,)
-
-    def gate(self, key: str | None) -> "RoutingPolicy":
-        """Return the policy of the documents of a segment.
-
-        What is not listed is `OTHER`. Its certificate says nothing of a value that came later: that
-        waits until `OTHER` is proved again with it, or until it is listed and proved itself.
-        """
-        if self.segmentation is None:
-            return self
-        value = OTHER if key is None else Segment.of_key(key).value
-        if value in self._gates:
-            return self._gates[value]
-        covers = self.segmentation.covers
-        return self._gates[OTHER] if covers is None or value in covers else self._unseen
-
-    def gate_named(self, value: str) -> "RoutingPolicy":
-        """Return the policy of the segment with this value; raises `InvalidRequest`."""
-        if value not in self._gates:
-            fault = FieldFault("/segment", "is no segment that the policy lists")
-            raise InvalidRequest(f"There is no segment {value!r}.", [fault])
-        return self._gates[value]
-
-    def with_gate(self, gate: "RoutingPolicy") -> "RoutingPolicy":
-        """Return the policy with what was decided about a segment."""
-        if gate.segment is None:
-            return gate
-        rules = self._rules
-        rule = rules[gate.segment.value]
-        changed = replace(
-            rule,
-            threshold=gate.threshold if self._certified else rule.threshold,
-            certificate_id=gate.certificate_id,
-            certified_for=gate.certified_for,
-            trip_id=gate.trip_id,
-        )
-        return replace(self, segments=tuple((rules | {rule.value: changed}).values()))
-
-    @property
-    def every_segment(self) -> tuple[SegmentRule, ...]:
-        """All segments, in the order of appearance, `OTHER` last; none without a segmentation."""
-        return tuple(self._rules.values())
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """Values of all segments."""
-        return tuple(self._rules)
-
-    def value_of(self, key: str | None, metadata: Metadata | None) -> str | None:
-        """Return the value of a stored document's segment; None if that is unknown.
-
-        See `Segmentation.of_stored`.
-        """
-        segment = None
-        if self.segmentation is not None:
-            segment = self.segmentation.of_stored(key, metadata)
-        if segment is None:
-            return None
-        return segment.value if segment.value in self._rules else OTHER
-
-    def segment_of(self, value: str) -> Segment:
-        """Return the segment with this value; without a segmentation, it has no documents."""
-        by = "" if self.segmentation is None else self.segmentation.by
-        listed = frozenset(self._rules) - {OTHER} if value == OTHER else frozenset()
-        return Segment(by, value, listed)
-
-    @cached_property
-    def _rules(self) -> dict[str, SegmentRule]:
-        """The segments by value; empty without a segmentation."""
-        if self.segmentation is None:
-            return {}
-        rules = {rule.value: rule for rule in self.segments}
-        other = rules.pop(OTHER, SegmentRule(OTHER))
-        return rules | {OTHER: other}
-
-    @cached_property
-    def _gates(self) -> dict[str, "RoutingPolicy"]:
-        if self.segmentation is None:
-            return {}
-        risk = self.risk / self.segmentation.most
-        return {value: self._gate(rule, risk) for value, rule in self._rules.items()}
-
-    @cached_property
-    def _unseen(self) -> "RoutingPolicy":
-        other = self._gates[OTHER]
-        return replace(other, unseen=other.certificate_id is not None)
-
-    def _gate(self, rule: SegmentRule, risk: float) -> "RoutingPolicy":
-        audits = rule.audits and replace(
-            rule.audits,
-            overlap_rate=self.audits.overlap_rate,
-            gold_reread_rate=self.audits.gold_reread_rate,
-        )
-        by_hand = not self._certified and rule.threshold is None
-        return replace(
-            self,
-            risk=risk,
-            threshold=self.threshold if by_hand else rule.threshold,
-            certificate_id=rule.certificate_id,
-            certified_for=rule.certified_for,
-            trip_id=rule.trip_id,
-            audits=audits or self.audits,
-            segmentation=None,
-            segments=(),
-            segment=self.segment_of(rule.value),
-        )
-
-    def listing(self, values: Iterable[str]) -> tuple["RoutingPolicy", list[str]]:
-        """Return the policy with these segments too, and those that had room."""
-        if self.segmentation is None:
-            return self, []
-        room = max(self.segmentation.most - len(self._rules), 0)
-        new = [value for value in values if value not in self._rules][:room]
-        rules = (*self.segments, *map(SegmentRule, new))
-        return (replace(self, segments=rules) if new else self), new
-
-    def keeping(
-        self, old: "RoutingPolicy", tried: Collection[str] = frozenset()
-    ) -> "RoutingPolicy":
-        """Return the policy with the trips of another one, whose segments are divided alike.
-
-        If it lists no segments, it has those of the other one. Those that have tripped stay
-        listed, as do those with attempts.
-
-        ``tried``: Keys of segments with attempts.
-        """
-        rules = {rule.value: rule for rule in self.segments}
-        fixed = ThresholdMode.FIXED is self.threshold_mode is old.threshold_mode
-        for before in old.segments:
-            value, trip_id = before.value, before.trip_id
-            stays = value == OTHER or trip_id is not None or old.segment_of(value).key in tried
-            if value in rules:
-                rules[value] = replace(rules[value], trip_id=trip_id)
-            elif not self.segments or stays:
-                threshold = before.threshold if fixed else None
-                rules[value] = SegmentRule(value, threshold, trip_id=trip_id, audits=before.audits)
-        return replace(self, segments=tuple(rules.values()))
-
-    @property
-    def rests_on_audits(self) -> bool:
-        """Whether audits must confirm what the policy sends."""
-        return self._certified or self.audits.certification_rate > 0.0
-
-    @cached_property
-    def least_confidence(self) -> float | None:
-        """The least confidence that is sent; None if nothing is."""
-        if self.threshold is None or self.confidence_floor is None:
-            return self.threshold
-        return max(self.threshold, self.confidence_floor)
-
-    def least_of(self, scorer: Scorer) -> float | None:
-        """Return the least confidence that is sent for a scorer, of any segment, or None."""
-        if self.segmentation is not None:
-            thresholds = (gate.least_of(scorer) for gate in self.gates)
-            return min((each for each in thresholds if each is not None), default=None)
-        refused = self._certified and self.certified_for != scorer
-        return None if refused else self.least_confidence
-
-    @cached_property
-    def _certified(self) -> bool:
-        return self.threshold_mode is ThresholdMode.CERTIFIED
-
-    def is_covered_by(self, proved: "RoutingPolicy") -> bool:
-        """Return whether a threshold proved under another policy holds under this one.
-
-        The rules and the audits decide which documents are sent. With other rules the proof speaks
-        of other documents: those that a rule let through no longer tell of what is sent, even if
-        there are fewer. So does a proof for `OTHER` once a value of its documents is listed. With
-        fewer audits more is sent unread.
-        """
-        return (
-            self.segment == proved.segment
-            and held_back_alike(self.rules) == held_back_alike(proved.rules)
-            and self.audits.checks_as_much_as(proved.audits)
-        )
-
-    @property
-    def division(self) -> tuple[str, tuple[int, ...]] | None:
-        """How documents are divided, whichever segments are listed; None if they are not."""
-        by = self.segmentation
-        return None if by is None else (by.by, by.bounds)
-
-    def draws_for(self, gate: "RoutingPolicy", now: "RoutingPolicy") -> bool:
-        """Return whether audits drawn under it are evidence for a gate of today's policy.
-
-        A segment that was listed later may have been listed for the errors that its audits show.
-        """
-        if gate.segment is None or self.division != now.division:
-            return self.division == now.division
-        if gate.segment.value == OTHER:
-            return set(self.values) <= set(now.values)
-        return gate.segment.value in self.values
-
-    def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NO_METADATA) -> Route:
-        """Route one scored document.
-
-        The same version, score, draws and metadata always give the same route.
-        """
-        scorer = _scorer(scored)
-        least = self._least(scored)
-        verdict = self._verdict(scored, least, metadata)
-        role = self._role(verdict, scorer, draws.audit)
-        end = verdict
-        if verdict is _SENT and role is not AuditRole.NONE:
-            end = _HELD if self.audits.mode is AuditMode.HOLD else _CHECKED
-        decision, reason, rule = end
-        probability = self.audits.rate if verdict is _SENT else 1.0
-        return Route(decision, reason, Selection(role, draws.audit, probability), least, rule)
-
-    def decide(
-        self, scored: ScoredSet, metadata: Metadata = NO_METADATA
-    ) -> tuple[Decision, Reason]:
-        """Return the decision without any audit, and its reason."""
-        decision, reason, _ = self._verdict(scored, self._least(scored), metadata)
-        return decision, reason
-
-    def _least(self, scored: ScoredSet) -> float | None:
-        unproved = self.unseen or (scored.uncalibrated and not self._certified)
-        return None if unproved else self.least_of(_scorer(scored))
-
-    def _verdict(self, scored: ScoredSet, least: float | None, metadata: Metadata) -> _Verdict:
-        if scored.out_of_domain:
-            return _UNKNOWN
-        rule = first_broken(self.rules, scored.labels, metadata)
-        if rule is not None:
-            return Decision.REVIEW, Reason.RULE, rule.name
-        if least is None or not self.auto_send:
-            return _NOT_SENDING
-        if scored.confidence >= least:
-            return _SENT if self.trip_id is None else _TRIPPED
-        return _UNSURE
-
-    def certification_rate(self, scorer: Scorer) -> float:
-        """Return the share of a scorer's documents that are audited to prove the threshold."""
-        sends = self.sends and self.least_of(scorer) is not None
-        return self.audits.certification_rate if sends else self.audits.ramp_up
-
-    def _role(self, verdict: _Verdict, scorer: Scorer, draw: float) -> AuditRole:
-        if verdict is _SENT:
-            return self.audits.role(draw)
-        # A person reads it anyway. A certification audit is read like that of a confident document,
-        # so that it counts at every threshold. What no threshold can send proves nothing.
-        _, reason, _ = verdict
-        if reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE:
-            return AuditRole.NONE
-        certifies = draw < self.certification_rate(scorer)
-        return AuditRole.CERTIFICATION if certifies else AuditRole.NONE
 
 
 @dataclass(frozen=True)
@@ -427,14 +120,17 @@ class Policy:
 
     @cached_property
     def _gates(self) -> dict[str, "Gate"]:
-        *listed, last = (state.value for state in self.states)
-        by, others = self.segment_by.field, {last: frozenset(listed)}
+        by, (*listed, rest) = self.segment_by.field, [state.value for state in self.states]
+        segments = *(Segment(by, value) for value in listed), Segment(by, rest, frozenset(listed))
         return {
-            state.value: Gate(
-                self, Segment(by, state.value, others.get(state.value, frozenset())), state
-            )
-            for state in self.states
+            segment.value: Gate(self, segment, state)
+            for segment, state in zip(segments, self.states, strict=True)
         }
+
+    @property
+    def segment(self) -> Segment:
+        """That of all documents, beside those of the gates."""
+        return ALL_DOCUMENTS
 
     @property
     def whole(self) -> "Gate | None":
@@ -482,6 +178,13 @@ class Policy:
             fault = FieldFault("/segment", "is no segment that the policy lists")
             raise InvalidRequest(f"There is no segment {value!r}.", [fault])
         return self._gates[value]
+
+    def gate_for(self, value: str | None) -> "Gate | None":
+        """Return the gate of the segment with this value, or without a value `whole`.
+
+        Raises `InvalidRequest` if the policy does not list the segment.
+        """
+        return self.whole if value is None else self.gate_named(value)
 
     def segment_of(self, value: str) -> Segment:
         """Return the segment with this value; it has no documents if it is none of the policy's."""
@@ -568,6 +271,11 @@ class Gate:
         """The least confidence that is sent; None if nothing is."""
         threshold, floor = self.threshold, self.policy.confidence_floor
         return threshold if threshold is None or floor is None else max(threshold, floor)
+
+    def has(self, key: str | None, metadata: Metadata | None) -> bool:
+        """Return whether a stored document is its; see `SegmentBy.of_stored`."""
+        gate = self.policy.gate_of_stored(key, metadata)
+        return gate is not None and gate.segment == self.segment
 
     def least_of(self, scorer: Scorer) -> float | None:
         """Return the least confidence that is sent for a scorer, or None."""
@@ -667,15 +375,15 @@ FIRST_POLICY_VERSION = "00000000-0000-7000-8000-000000000000"
 """The policy that a new database starts with."""
 
 
-def first_policy(created_at: datetime) -> RoutingPolicy:
+def first_policy(created_at: datetime) -> Policy:
     """Return the first policy, which has no threshold and sends nothing."""
-    return RoutingPolicy(
+    return Policy(
         version=FIRST_POLICY_VERSION,
         target_accuracy=DEFAULT_TARGET_ACCURACY,
         risk=DEFAULT_RISK,
         auto_send=True,
         threshold_mode=ThresholdMode.CERTIFIED,
-        threshold=None,
+        fixed_threshold=None,
         created_at=created_at,
         created_by="system",
     )
@@ -697,8 +405,8 @@ class PolicyChange:
     audits: AuditPlan = NO_AUDITS
     rules: Sequence[object] = ()
     reason: str | None = None
-    segmentation: Segmentation | None = None
-    segments: tuple[SegmentRule, ...] = ()
+    segment_by: SegmentBy = field(default_factory=SegmentBy)
+    segments: tuple[GateState, ...] = ()
 
     def faults(self) -> Iterator[FieldFault]:
         """Yield the faults of the change."""
@@ -714,9 +422,8 @@ class PolicyChange:
             )
         yield from read_rules(self.rules)[1]
         fixed = self.threshold_mode is ThresholdMode.FIXED
-        if self.segmentation is not None:
-            yield from self.segmentation.faults()
-        yield from rule_faults(self.segments, self.segmentation, fixed=fixed)
+        yield from self.segment_by.faults()
+        yield from state_faults(self.segments, self.segment_by, fixed=fixed)
 
     def _threshold_faults(self) -> Iterator[FieldFault]:
         pointer = "/threshold/value"
@@ -732,39 +439,60 @@ class PolicyChange:
         elif not 0.0 <= self.threshold <= 1.0:
             yield FieldFault(pointer, f"is {self.threshold}; it must lie between 0 and 1")
 
-    def as_policy(self, version: str, created_at: datetime, created_by: str) -> RoutingPolicy:
+    def as_policy(self, version: str, created_at: datetime, created_by: str) -> Policy:
         """Return the new version of the policy."""
-        return RoutingPolicy(
+        return Policy(
             version=version,
             target_accuracy=self.target_accuracy,
             risk=self.risk,
             auto_send=self.auto_send,
             threshold_mode=self.threshold_mode,
-            threshold=self.threshold,
+            fixed_threshold=self.threshold,
             created_at=created_at,
             created_by=created_by,
             confidence_floor=self.confidence_floor,
             audits=self.audits,
             rules=read_rules(self.rules)[0],
-            segmentation=self.segmentation,
-            segments=self.segments,
+            segment_by=self.segment_by,
+            states=self.segments,
         )
 
+    def states_after(self, old: Policy, tried: Collection[str]) -> tuple[GateState, ...]:
+        """Return the gates of the new version if both divide documents alike.
 
-def why_certificate_ends(before: RoutingPolicy, after: RoutingPolicy) -> str | None:
+        Changing the policy does not reset the breaker. If the change lists no segments, all stay.
+        Those that have tripped stay listed anyway, as do those with attempts.
+
+        ``tried``: Keys of segments with attempts.
+        """
+        states = {state.value: state for state in self.segments}
+        fixed = ThresholdMode.FIXED is self.threshold_mode is old.threshold_mode
+        for gate in old.gates:
+            before, last = gate.state, gate is old.gates[-1]
+            if before.value in states:
+                states[before.value] = replace(states[before.value], trip_id=before.trip_id)
+            elif not self.segments or last or gate.tripped or gate.key in tried:
+                threshold = before.threshold if fixed else None
+                states[before.value] = GateState(
+                    before.value, threshold, trip_id=before.trip_id, audits=before.audits
+                )
+        return tuple(states.values())
+
+
+def why_certificate_ends(before: Policy, after: Policy) -> str | None:
     """Return why a change ends the certificate in force; None if it does not.
 
     ``after``: With the certificate that it would get, if there is one.
     """
-    proved = {gate.key for gate in after.gates if gate.certificate_id is not None}
+    proved = {gate.key for gate in after.gates if gate.state.certificate_id is not None}
     if not any(
-        gate.certificate_id is not None and gate.trip_id is None and gate.key not in proved
+        gate.state.certificate_id is not None and not gate.tripped and gate.key not in proved
         for gate in before.gates
     ):
         return None
     if after.threshold_mode is ThresholdMode.FIXED:
         return "The certificate ends: a threshold that is set by hand is not certified."
-    if before.division != after.division:
+    if not before.segment_by.is_like(after.segment_by):
         why = "it was issued for other segments of the documents"
     elif held_back_alike(before.rules) != held_back_alike(after.rules):
         why = "it was issued for the documents that the present rules let through"

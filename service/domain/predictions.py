@@ -366,7 +366,7 @@ class Prediction(NamedTuple):
     rule: str | None = None
     """Name of the rule that held the document back."""
     segment: str | None = None
-    """Key of its segment; None if the policy had no segments."""
+    """Key of its segment; None if nothing divided documents."""
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from setwise.service.domain.annotators import Rates
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.truth import Check, PersonAnswer
@@ -287,7 +287,7 @@ class Lessons(NamedTuple):
 
 def gather(
     reviewed: Sequence[ReviewedPrediction],
-    policies: Mapping[str, RoutingPolicy],
+    policies: Mapping[str, Policy],
     rates: RatesOf,
     *,
     noise: Noise,
@@ -346,13 +346,13 @@ def _names(prediction: Prediction) -> set[object]:
     return names if prediction.selection.draw is None else names | {prediction.selection.draw}
 
 
-def _chance(prediction: Prediction, policy: RoutingPolicy) -> float:
+def _chance(prediction: Prediction, policy: Policy) -> float:
     """Return the probability that a document like this becomes a row.
 
     Audits drawn to certify are excluded at random. Sets that were sent become rows through audits
     or outcomes only; why an outcome is reported is unknown, so each stands for itself.
     """
-    gate = policy.gate(prediction.segment)
+    gate = policy.gate_of(prediction.segment)
     if prediction.selection.role is AuditRole.TRAINING:
         return gate.audits.training_rate
     if prediction.decision is Decision.AUTO:
@@ -362,13 +362,13 @@ def _chance(prediction: Prediction, policy: RoutingPolicy) -> float:
     return 1.0 - gate.certification_rate(scorer)
 
 
-def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:
+def sending_notice(policy: Policy, scorer: Scorer) -> str:
     """Return a sentence on whether a calibrator's label sets are sent."""
-    if policy.trip_id is not None:
+    if all(gate.tripped for gate in policy.gates):
         return "The breaker has tripped, so everything goes to review, whatever the calibrator."
     if not policy.auto_send:
         return "The policy sends nothing, whatever the calibrator."
-    if policy.threshold_mode is ThresholdMode.FIXED:
+    if not policy.certified:
         return "The fixed threshold stays in force; nothing proves it for this calibrator."
     if policy.least_of(scorer) is None:
         return (
@@ -464,7 +464,7 @@ class RecalibrationQuestion:
 
     model: ModelVersion
     active: Calibration | None
-    policy: RoutingPolicy
+    policy: Policy
     lessons: Lessons
     recent: Sequence[Prediction]
     options: Options
@@ -479,7 +479,7 @@ class ServingCalibrator:
     model: ModelVersion
     calibration: Calibration | None
     """None is the model's own."""
-    policy: RoutingPolicy
+    policy: Policy
 
     @property
     def version(self) -> str:
@@ -489,9 +489,8 @@ class ServingCalibrator:
     @property
     def threshold(self) -> float | None:
         """Least confidence that is sent; None if nothing is."""
-        least = self.policy.least_of(Scorer(self.model.version, self.version))
-        sends = self.policy.auto_send and self.policy.trip_id is None
-        return least if sends else None
+        scorer = Scorer(self.model.version, self.version)
+        return self.policy.least_of(scorer) if self.policy.sends else None
 
     @property
     def notice(self) -> str:

@@ -107,7 +107,7 @@ class Evidence:
     documents: int = 1
     agreement: SecondReading | None = None
     segment: str | None = None
-    """Key of its segment; None if the policy had no segments."""
+    """Key of its segment; None if nothing divided documents."""
     uncalibrated: bool = False
     """Nothing had taught the model how sure to be."""
 

@@ -14,9 +14,7 @@ from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.documents import Audited, DocumentState
 from setwise.service.domain.errors import ModelUnavailable, NotFound
-from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision
-from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages import documents
 from setwise.service.pages.figures import errors, label_table, what_if, work
 from setwise.service.pages.figures.label_table import LabelOrder
@@ -182,7 +180,7 @@ FURTHER: Sequence[Callable[[Cockpit], Figure]] = (
 
 
 def _breaker(services: Services, caller: Caller, seen: Glance) -> Figure:
-    return errors.breaker(services.breaker.get(caller, value_of(seen.segment)))
+    return errors.breaker(services.breaker.get(caller, seen.segment))
 
 
 WATCHED: Sequence[Callable[[Services, Caller, Glance], Figure]] = (
@@ -217,7 +215,7 @@ def _with_documents(seen: Glance, figures: Iterable[Figure]) -> dict[str, Figure
 
 def _address(seen: Glance) -> Callable[..., str]:
     """Return what makes addresses of lists of documents."""
-    return partial(documents.address, segment=value_of(seen.segment))
+    return partial(documents.address, segment=seen.segment)
 
 
 def between(first: date, last: date) -> dict[str, str]:
@@ -339,7 +337,7 @@ def _queue_end(seen: Glance) -> str:
 def _certificate(seen: Glance) -> str:
     """Say what the certificate proves, or what it lacks."""
     state = seen.certificate
-    if seen.policy.segmentation is not None:
+    if seen.gate is None:
         gates = seen.policy.gates
         sending = sum(gate.sends for gate in gates)
         return (
@@ -350,8 +348,11 @@ def _certificate(seen: Glance) -> str:
     elif state.newest is not None and state.newest.threshold is not None:
         proof = f"Not certified, but an attempt certified {confidence(state.newest.threshold)}"
     else:
-        by_hand = seen.policy.threshold_mode is ThresholdMode.FIXED
-        proof = "Not certified: the threshold was set by hand" if by_hand else "Not certified yet"
+        proof = (
+            "Not certified yet"
+            if seen.policy.certified
+            else "Not certified: the threshold was set by hand"
+        )
     return "; ".join(filter(None, (proof, _next_attempt(seen)))) + "."
 
 

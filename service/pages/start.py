@@ -11,7 +11,7 @@ from setwise.service.api.http.dependencies import EdgeOf
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.documents import DocumentState
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.pages import cockpit, desk, documents, sign_in
 from setwise.service.pages.board.sections import attention, board
@@ -142,26 +142,23 @@ def _tasks(counts: Counts) -> list[StartPart]:
     ]
 
 
-def _rule(policy: RoutingPolicy) -> str:
+def _rule(policy: Policy) -> str:
     """Say in a sentence how documents are routed now."""
     if not policy.auto_send:
         return "Automatic sending is switched off: every document is reviewed."
-    if policy.segmentation is not None:
+    gate = policy.whole
+    if gate is None:
         sending = sum(gate.sends for gate in policy.gates)
         return (
             "A label set is sent when its confidence reaches the threshold of its segment "
             f"({sending} of {len(policy.gates)} have one)."
         )
-    if policy.threshold is None:
+    if gate.threshold is None:
         return "No threshold is set yet: every document is reviewed."
-    if policy.trip_id is not None:
+    if gate.tripped:
         return "The breaker has tripped: every document is reviewed."
-    origin = (
-        "set by hand, not certified"
-        if policy.threshold_mode is ThresholdMode.FIXED
-        else "certified by audits"
-    )
-    return f"A label set is sent when its confidence is at least {policy.threshold:g} ({origin})."
+    origin = "certified by audits" if policy.certified else "set by hand, not certified"
+    return f"A label set is sent when its confidence is at least {gate.threshold:g} ({origin})."
 
 
 @dataclass(frozen=True)
@@ -179,7 +176,7 @@ class Step:
 def missing(
     caller: Caller,
     counts: Counts,
-    policy: RoutingPolicy,
+    policy: Policy,
     models: Sequence[ModelVersion],
     unserved: str | None,
 ) -> Iterator[Step]:
@@ -214,7 +211,7 @@ def missing(
             yield Step(
                 "No documents yet; an administrator creates a key for the program that sends them."
             )
-    if policy.threshold is None and policy.segmentation is None:
+    if not policy.has_threshold:
         if administers:
             yield Step("Set a threshold; you see its effect first.", address="/board/policy")
         else:

@@ -31,11 +31,11 @@ from setwise.service.domain.errors import (
     FieldFault,
     InvalidRequest,
 )
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.audits import AuditRole
-from setwise.service.domain.routing.segments import Segment
+from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
 from setwise.service.domain.webhooks import policy_tripped
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.audit_trail import Recorded
@@ -68,12 +68,11 @@ class Breaker(Recorded):
             policy = transaction.policies.current()
             watch = _look(transaction, self.rule, self.now(), _chosen(policy, segment))
             trips = transaction.breakers.history(MOST_TRIPS)
-            trip_id = watch.policy.trip_id
-            trip = None if trip_id is None else transaction.breakers.trip(trip_id)
+            trip = transaction.breakers.trip(watch.gate.state.trip_id or "")
             tried = None if trip is None else _tried_since(transaction, trip)
         return BreakerState(
             watch=watch,
-            accuracy=share([audit.evidence for audit in watch.audits], watch.policy.risk),
+            accuracy=share([audit.evidence for audit in watch.audits], watch.gate.risk),
             rule=self.rule,
             trip=trip,
             trips=tuple(trips),
@@ -93,7 +92,7 @@ class Breaker(Recorded):
         with self.begin(read_only=True, snapshot=True) as transaction:
             gate = _chosen(transaction.policies.current(), segment)
             n, first = transaction.breakers.confident(now - USUAL_TIME, gate.segment)
-        rate, target = gate.audits.certification_rate, gate.target_accuracy
+        rate, target = gate.audits.certification_rate, gate.policy.target_accuracy
         a_week = n * rate / max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
         thrice = 3.0 * rate if 0.0 < rate <= 1.0 / 3.0 else None
         delays = []
@@ -147,21 +146,21 @@ class Breaker(Recorded):
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             transaction.policies.lock()
-            policy = _chosen(transaction.policies.current(), segment)
-            trip = None if policy.trip_id is None else transaction.breakers.trip(policy.trip_id)
+            gate = _chosen(transaction.policies.current(), segment)
+            trip = transaction.breakers.trip(gate.state.trip_id or "")
             if trip is None:
                 raise BreakerNotTripped("The breaker has not tripped; there is nothing to reset.")
-            proof = _proof(policy, trip, uncertified=uncertified)
-            if proof is not None or policy.threshold_mode is ThresholdMode.FIXED:
+            proof = _proof(gate, trip, uncertified=uncertified)
+            if proof is not None or not gate.policy.certified:
                 reset = Reset(self.new_id(), trip.id, proof, caller.id, self.now())
-                self._close(transaction, caller, policy, reset)
+                self._close(transaction, caller, gate, reset)
                 return reset
             raise CertificateNeeded(_what_is_missing(_tried_since(transaction, trip)))
 
     def _judge(self, transaction: Transaction, key: str | None) -> Trip | None:
         now = self.now()
         # Another segment's trip has made a new version.
-        watch = _look(transaction, self.rule, now, transaction.policies.current().gate(key))
+        watch = _look(transaction, self.rule, now, transaction.policies.current().gate_of(key))
         if watch.position is not Position.WATCHING or watch.scorer is None:
             return None
         place = watch.alarm
@@ -181,18 +180,18 @@ class Breaker(Recorded):
             id=self.new_id(),
             cause=cause,
             scorer=watch.scorer,
-            policy_version=watch.policy.version,
-            target_accuracy=watch.policy.target_accuracy,
+            policy_version=watch.gate.policy.version,
+            target_accuracy=watch.gate.policy.target_accuracy,
             evidence=evidence,
             created_at=now,
-            segment=watch.policy.key,
+            segment=watch.gate.key,
         )
-        self._stop(transaction, watch.policy, trip)
+        self._stop(transaction, watch.gate, trip)
         return trip
 
-    def _stop(self, transaction: Transaction, policy: RoutingPolicy, trip: Trip) -> None:
+    def _stop(self, transaction: Transaction, gate: Gate, trip: Trip) -> None:
         transaction.breakers.add(trip)
-        stopped = self._replaced(transaction, policy, trip.id, trip.created_at, SYSTEM)
+        stopped = self._replaced(transaction, gate, trip.id, trip.created_at, SYSTEM)
         transaction.outbox.add(policy_tripped(trip, stopped.version, self.new_id()))
         self._note(
             transaction,
@@ -201,49 +200,47 @@ class Breaker(Recorded):
             stopped.version,
             trip_id=trip.id,
             cause=trip.cause.value,
-            replaced=policy.version,
+            replaced=gate.policy.version,
             **trip.scorer._asdict(),
             evidence=dict(trip.evidence),
-            **({} if policy.key is None else {"segment": policy.key}),
+            segment=gate.key,
         )
 
-    def _close(
-        self, transaction: Transaction, caller: Caller, policy: RoutingPolicy, reset: Reset
-    ) -> None:
+    def _close(self, transaction: Transaction, caller: Caller, gate: Gate, reset: Reset) -> None:
         transaction.breakers.close(reset)
-        resumed = self._replaced(transaction, policy, None, reset.created_at, caller)
+        resumed = self._replaced(transaction, gate, None, reset.created_at, caller)
         self._note(
             transaction,
             caller,
             "breaker.reset",
             resumed.version,
             trip_id=reset.trip_id,
-            replaced=policy.version,
+            replaced=gate.policy.version,
             certificate_id=reset.certificate_id,
-            threshold=policy.threshold,
-            **({} if policy.key is None else {"segment": policy.key}),
+            threshold=gate.threshold,
+            segment=gate.key,
         )
 
     def _replaced(
         self,
         transaction: Transaction,
-        policy: RoutingPolicy,
+        gate: Gate,
         trip_id: str | None,
         now: datetime,
         caller: Caller,
-    ) -> RoutingPolicy:
-        """Return the stored next version, in which only the trip of a segment differs."""
-        stopped = transaction.policies.current().with_gate(replace(policy, trip_id=trip_id))
+    ) -> Policy:
+        """Return the stored next version, in which only the trip of a gate differs."""
+        stopped = gate.policy.with_gate(replace(gate.state, trip_id=trip_id))
         changed = replace(stopped, version=self.new_id(), created_at=now, created_by=caller.id)
-        transaction.policies.add(changed, replacing=policy.version)
+        transaction.policies.add(changed, replacing=gate.policy.version)
         return changed
 
 
-def _chosen(policy: RoutingPolicy, segment: str | None) -> RoutingPolicy:
+def _chosen(policy: Policy, segment: str | None) -> Gate:
     """Return the gate of the named segment, else a tripped one, else the first."""
     if segment is not None:
         return policy.gate_named(segment)
-    return min(policy.gates, key=lambda gate: gate.trip_id is None)
+    return min(policy.gates, key=lambda gate: not gate.tripped)
 
 
 def _what_is_missing(tried: Certification | None) -> str:
@@ -280,21 +277,19 @@ def _tried_since(transaction: Transaction, trip: Trip) -> Certification | None:
     return tried if tried is not None and tried.id > trip.id else None
 
 
-def _look(
-    transaction: Transaction, rule: BreakerRule, now: datetime, policy: RoutingPolicy
-) -> Watch:
+def _look(transaction: Transaction, rule: BreakerRule, now: datetime, gate: Gate) -> Watch:
     """Return what the breaker sees of a gate's documents now.
 
     It depends only on stored data and the time, so no audit is lost or counted twice.
     """
-    read_by, segment = now - rule.reading_time, policy.segment
+    read_by, segment = now - rule.reading_time, gate.segment
     scorer = transaction.certifications.serving()
-    reset = transaction.breakers.newest_reset(policy.key)
+    reset = transaction.breakers.newest_reset(gate.key)
     if scorer is None:
-        return Watch(policy, None, rule.run_length, read_by)
+        return Watch(gate, None, rule.run_length, read_by)
     starts = [] if reset is None else [(reset.id, reset.created_at)]
-    proof = transaction.certifications.get(policy.certificate_id or "") if segment else None
-    if proof is not None:
+    proof = transaction.certifications.get(gate.state.certificate_id or "")
+    if proof is not None and segment != ALL_DOCUMENTS:
         # Before its certificate a segment was sent among others, which promises it nothing.
         starts.append((proof.id, proof.created_at))
     after, since = max(starts, default=(None, None))
@@ -304,39 +299,39 @@ def _look(
     overdue = transaction.breakers.overdue_since(
         scorer, after=after, read_by=read_by, segment=segment
     )
-    same_target = [audit for audit in watched if audit.target_accuracy == policy.target_accuracy]
+    target = gate.policy.target_accuracy
+    same_target = [audit for audit in watched if audit.target_accuracy == target]
     audits = one_for_each_document(same_target)
     return Watch(
-        policy=policy,
+        gate=gate,
         scorer=scorer,
         run_length=rule.run_length,
         read_by=read_by,
         audits=tuple(audits),
         copies=len(same_target) - len(audits),
-        path=_path(audits, [audit.counts_as_right(read_by) for audit in audits], policy),
+        path=_path(audits, [audit.counts_as_right(read_by) for audit in audits], target),
         last_finished_at=finished,
         overdue_since=overdue,
         unvouched=_unvouched(
             transaction, rule, scorer, finished if overdue is None else overdue, segment
         )
-        if policy.rests_on_audits
+        if gate.rests_on_audits
         else NOTHING_SENT,
     )
 
 
 def _found_wrong_often(watch: Watch) -> bool:
     """Return whether the audits raise the alarm without the overdue ones."""
-    path = _path(watch.audits, [audit.right is not False for audit in watch.audits], watch.policy)
+    right = [audit.right is not False for audit in watch.audits]
+    path = _path(watch.audits, right, watch.gate.policy.target_accuracy)
     return max(path, default=0.0) >= watch.run_length
 
 
 def _path(
-    audits: Sequence[WatchedAudit], right: Sequence[bool], policy: RoutingPolicy
+    audits: Sequence[WatchedAudit], right: Sequence[bool], target: float
 ) -> tuple[float, ...]:
     """Return the detector's statistic after each audit."""
-    path = drift_statistic(
-        right, policy.target_accuracy, stands_for=[audit.stands_for for audit in audits]
-    )
+    path = drift_statistic(right, target, stands_for=[audit.stands_for for audit in audits])
     return tuple(path.tolist())
 
 
@@ -345,7 +340,7 @@ def _unvouched(
     rule: BreakerRule,
     scorer: Scorer,
     since: datetime | None,
-    segment: Segment | None,
+    segment: Segment,
 ) -> Unvouched:
     in_force = transaction.breakers.in_force_since()
     return transaction.breakers.unvouched(
@@ -356,9 +351,9 @@ def _unvouched(
     )
 
 
-def _proof(policy: RoutingPolicy, trip: Trip, *, uncertified: bool) -> str | None:
-    """Return the policy's certificate id if it is newer than the trip."""
-    if policy.threshold_mode is ThresholdMode.FIXED:
+def _proof(gate: Gate, trip: Trip, *, uncertified: bool) -> str | None:
+    """Return the id of a gate's certificate if it is newer than the trip."""
+    if not gate.policy.certified:
         if not uncertified:
             raise CertificateNeeded(
                 "The threshold was set by hand and no audits prove it. Send uncertified: true to "
@@ -370,5 +365,5 @@ def _proof(policy: RoutingPolicy, trip: Trip, *, uncertified: bool) -> str | Non
             "/uncertified", "goes with a threshold of mode fixed; the policy's mode is certified"
         )
         raise InvalidRequest("The breaker cannot be reset like this.", [fault])
-    certificate = policy.certificate_id
+    certificate = gate.state.certificate_id
     return certificate if certificate is not None and certificate > trip.id else None

@@ -26,7 +26,7 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import CertificationCandidate, ModelVersion
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.routing.audits import READING_TIME, Lottery, RereadDraw
 from setwise.service.domain.routing.segments import OTHER
 from setwise.service.domain.text import Page, check_page
@@ -147,9 +147,10 @@ class Certifications(Requesting):
         before = last_attempt(transaction, gate, scorer)
         new = gathered.drawn - (0 if before is None else before.n_drawn)
         state = {"unfinished": gathered.unfinished, "undecided": gathered.undecided}
+        asked = gate.policy.target_accuracy, gate.risk
         same = before is not None and (
             new == 0
-            and (before.target_accuracy, before.risk) == (gate.target_accuracy, gate.risk)
+            and (before.target_accuracy, before.risk) == asked
             and all(before.evidence.get(name) == n for name, n in state.items())
         )
         left, gains = question.left, gathered.drawn > 0 and not same
@@ -160,8 +161,8 @@ class Certifications(Requesting):
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             gates = transaction.policies.current().gates
-            ids = [gate.certificate_id for gate in gates if gate.certificate_id and gate.sends]
-            proofs = [transaction.certifications.get(each) for each in ids]
+            ids = [gate.state.certificate_id for gate in gates if gate.sends]
+            proofs = [transaction.certifications.get(each or "") for each in ids]
         return [proof for proof in proofs if proof is not None]
 
     def progress(
@@ -180,8 +181,7 @@ class Certifications(Requesting):
         missing = self.schedule.missing(
             gate, newest, audits, risk=question.risk, again=question.unseen
         )
-        certified = gate.threshold_mode is ThresholdMode.CERTIFIED
-        return ProofProgress(audits, missing if certified else None, newest)
+        return ProofProgress(audits, missing if gate.policy.certified else None, newest)
 
     def _outlook(
         self, transaction: Transaction, question: ProofQuestion, rate: float | None
@@ -196,13 +196,14 @@ class Certifications(Requesting):
         further = None if needed is None else max(needed - progress.audits, 0)
         now = self.now()
         documents, first = transaction.certifications.arrivals(
-            now - _LATELY, gate.confidence_floor or 0.0, gate.segment
+            now - _LATELY, gate.policy.confidence_floor or 0.0, gate.segment
         )
         a_week = documents / max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
         rates = [gate.certification_rate(scorer), *([] if rate is None else [rate])]
-        holds = gate.certificate_id is not None and gate.sends and gate.certified_for == scorer
+        state, target = gate.state, gate.policy.target_accuracy
+        holds = state.certificate_id is not None and gate.sends and state.certified_for == scorer
         # An attempt that proves nothing does not end the certificate in force.
-        certified = holds or (before is not None and before.covers(gate.target_accuracy, gate.risk))
+        certified = holds or (before is not None and before.covers(target, gate.risk))
         further = None if certified else further
         awaited = None if further is None else max(further, missing or 0)
         return CertificationOutlook(
@@ -227,7 +228,7 @@ class Certifications(Requesting):
         predicted = transaction.certifications.unaudited(
             question.scorer, limit=OUTLOOK_CONFIDENCES, segment=question.gate.segment
         )
-        nothing = gather([], {}, rules=question.gate.rules, read_by=self.now())
+        nothing = gather([], {}, rules=question.gate.policy.rules, read_by=self.now())
         needed = _count(answer(replace(question, gathered=nothing), predicted)["further_audits"])
         if needed is not None:
             return needed, None
@@ -283,7 +284,7 @@ class Certifications(Requesting):
         """
         with self.begin(read_only=True) as transaction:
             policy, scorer = transaction.policies.current(), _serving(transaction)
-        always = segment is not None or policy.segmentation is None
+        always = policy.gate_for(segment) is not None
         attempts = self._try(scorer, _keys(policy, segment), requested_by, always=always)
         if not attempts:
             raise InvalidRequest(
@@ -315,7 +316,7 @@ class Certifications(Requesting):
         premises: dict[str, object] = {"trained_on_audits": False}
         if since is not None and not stated:
             premises = {"documents_since": since.isoformat()}
-        always = policy.segmentation is None
+        always = policy.whole is not None
         attempts = self._try(scorer, _keys(policy), requested_by, always=always, premises=premises)
         if not attempts:
             raise InvalidRequest("No segment has enough audits for an attempt.")
@@ -361,7 +362,7 @@ class Certifications(Requesting):
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             scorer = transaction.certifications.serving()
-        if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
+        if not policy.certified or scorer is None:
             return []
         return self._try(scorer, _keys(policy), SYSTEM.id, always=False)
 
@@ -411,7 +412,7 @@ class Certifications(Requesting):
             self._note(transaction, SYSTEM, "policy.segments_listed", changed.version, values=new)
         return new
 
-    def retest(self) -> RoutingPolicy | None:
+    def retest(self) -> Policy | None:
         """Raise a threshold in force if audits since its certificate speak against it.
 
         Only thresholds that the certificate proves are put into force, so this spends no risk. If
@@ -423,22 +424,22 @@ class Certifications(Requesting):
         policies = [self._retest(key) for key in keys]
         return next((policy for policy in reversed(policies) if policy is not None), None)
 
-    def _retest(self, key: str | None) -> RoutingPolicy | None:
+    def _retest(self, key: str | None) -> Policy | None:
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
-            gate = policy.gate(key)
-            proof = transaction.certifications.get(gate.certificate_id or "")
-            if proof is None or gate.trip_id is not None:
+            gate = policy.gate_of(key)
+            proof = transaction.certifications.get(gate.state.certificate_id or "")
+            if proof is None or gate.tripped:
                 return None
             audited = transaction.certifications.audited(proof.scorer)
-            audits = self._reread(transaction, _of_gate(policy, gate, audited))
-        proved = proof.proved(gate.confidence_floor)
+            audits = self._reread(transaction, _of_gate(gate, audited))
+        proved = proof.proved(policy.confidence_floor)
         bets = bets_since(audits, proof.id, self.now() - self.reading_time)
-        threshold = retested(proved, bets, gate.target_accuracy)
+        threshold = retested(proved, bets, policy.target_accuracy)
         if threshold is None or threshold == gate.threshold:
             return None
         changed = replace(
-            policy.with_gate(replace(gate, threshold=threshold)),
+            policy.with_gate(replace(gate.state, threshold=threshold)),
             version=self.new_id(),
             created_at=self.now(),
             created_by=SYSTEM.id,
@@ -457,7 +458,7 @@ class Certifications(Requesting):
                 threshold=threshold,
                 replaced=gate.threshold,
                 audits=len(bets),
-                **_named(gate),
+                segment=gate.key,
             )
         return changed
 
@@ -467,7 +468,7 @@ class Certifications(Requesting):
         scorer: Scorer,
         scores: Sequence[Score],
         requested_by: str,
-    ) -> RoutingPolicy:
+    ) -> Policy:
         """Put certificates of what serves from now on into force; return the policy.
 
         An attempt is made at once if a certificate is in force, so that sending goes on if the
@@ -479,12 +480,12 @@ class Certifications(Requesting):
         transaction.policies.lock()
         transaction.certifications.add_scores(scores)
         policy = transaction.policies.current()
-        if policy.threshold_mode is ThresholdMode.CERTIFIED:
+        if policy.certified:
             for key in _keys(policy):
                 question = self._question(transaction, scorer, key)
                 gate = question.gate
                 new = last_attempt(transaction, gate, scorer) is None
-                sends = gate.sends and gate.certified_for != scorer
+                sends = gate.sends and gate.state.certified_for != scorer
                 if not (new and sends) and not self._due(transaction, question):
                     continue
                 if question.gathered.audits:
@@ -515,9 +516,9 @@ class Certifications(Requesting):
     ) -> ProofQuestion:
         """Return what to prove for a segment; ``drawn`` are the scorer's audits if at hand."""
         policy, store = transaction.policies.current(), transaction.certifications
-        gate = policy.gate(key)
-        every = _of_gate(policy, gate, _drawn(transaction, scorer) if drawn is None else drawn)
-        alarm = _alarm(transaction, policy, gate)
+        gate = policy.gate_of(key)
+        every = _of_gate(gate, _drawn(transaction, scorer) if drawn is None else drawn)
+        alarm = _alarm(transaction, gate)
         audits = self._reread(
             transaction, [audit for audit in every if alarm is None or audit.id > alarm]
         )
@@ -536,15 +537,15 @@ class Certifications(Requesting):
                 {
                     version: then.rules
                     for version, then in policies.items()
-                    if then.draws_for(gate, policy)
+                    if gate.counts_audits_of(then)
                 },
-                rules=gate.rules,
+                rules=policy.rules,
                 read_by=self.now() - self.reading_time,
             ),
             set_aside=len(every) - len(audits),
             elsewhere=elsewhere,
             left=left,
-            unseen=any(policy.gate(audit.segment).unseen for audit in audits),
+            unseen=any(policy.gate_of(audit.segment).unseen for audit in audits),
         )
 
     def _reread(
@@ -580,7 +581,8 @@ class Certifications(Requesting):
     ) -> Certification:
         """Store an attempt while the policy is locked."""
         question, evidence = attempt.question, attempt.evidence
-        policy, proved = question.gate, evidence["certified"] is True
+        gate, proved = question.gate, evidence["certified"] is True
+        policy = gate.policy
         if transaction.policies.current().version != policy.version:
             raise StaleVersion(
                 "The policy changed while its threshold was being certified; certify again."
@@ -593,8 +595,8 @@ class Certifications(Requesting):
             scorer=scorer,
             policy_version=policy.version,
             target_accuracy=policy.target_accuracy,
-            risk=policy.risk,
-            segment=policy.key,
+            risk=gate.risk,
+            segment=gate.key,
             attempt=question.attempt,
             threshold=_number(evidence["threshold"]) if proved else None,
             reason=None if proved else str(evidence["reason"]),
@@ -616,12 +618,12 @@ class Certifications(Requesting):
             attempt=certification.attempt,
             model_version=scorer.model_version,
             calibrator_version=scorer.calibrator_version,
-            **_named(policy),
+            segment=gate.key,
         )
         return certification
 
 
-def _keys(policy: RoutingPolicy, segment: str | None = None) -> list[str | None]:
+def _keys(policy: Policy, segment: str | None = None) -> list[str | None]:
     """Return the keys of the segments to try: of the one with this value, or of all."""
     gates = policy.gates if segment is None else [policy.gate_named(segment)]
     return [gate.key for gate in gates]
@@ -632,39 +634,28 @@ def _drawn(transaction: Transaction, scorer: Scorer) -> list[AuditedPrediction]:
     return sorted([*store.audited(scorer), *store.held_back(scorer)], key=lambda audit: audit.id)
 
 
-def _of_gate(
-    policy: RoutingPolicy, gate: RoutingPolicy, audits: Sequence[AuditedPrediction]
-) -> list[AuditedPrediction]:
+def _of_gate(gate: Gate, audits: Sequence[AuditedPrediction]) -> list[AuditedPrediction]:
     """Return the audits of the documents that a gate decides on."""
-    if gate.segment is None:
-        return list(audits)
-    value = gate.segment.value
-    return [audit for audit in audits if policy.value_of(audit.segment, audit.metadata) == value]
+    return [audit for audit in audits if gate.has(audit.segment, audit.metadata)]
 
 
-def _alarm(transaction: Transaction, policy: RoutingPolicy, gate: RoutingPolicy) -> str | None:
+def _alarm(transaction: Transaction, gate: Gate) -> str | None:
     """Return the id of the last alarm after which all evidence of a gate is new."""
     newest = transaction.breakers.newest_trip
     alarms = [newest(key, sets_evidence_aside=True) for key in {None, gate.key}]
-    if gate.segment is not None:
-        of_other = newest(policy.segment_of(OTHER).key, sets_evidence_aside=True)
-        then = of_other and transaction.policies.get(of_other.policy_version)
-        # A segment that was not listed then was among those that it was about.
-        alarms += [of_other] if then and gate.segment.value not in then.values else []
+    of_rest = newest(gate.policy.gates[-1].key, sets_evidence_aside=True)
+    then = of_rest and transaction.policies.get(of_rest.policy_version)
+    # A segment that was not listed then was among those that it was about.
+    alarms += [of_rest] if then and gate.segment.value not in then.values else []
     return max((alarm.id for alarm in alarms if alarm is not None), default=None)
 
 
 def _covers(transaction: Transaction, question: ProofQuestion) -> Mapping[str, object]:
     """Return the entry with the values that a proof for `OTHER` speaks of."""
     segment = question.gate.segment
-    if segment is None or segment.value != OTHER:
+    if segment.value != OTHER:
         return {}
     return {"values": transaction.certifications.values(segment)}
-
-
-def _named(gate: RoutingPolicy) -> dict[str, object]:
-    """Return the entry that names a gate's segment in the audit trail."""
-    return {} if gate.key is None else {"segment": gate.key}
 
 
 def _serving(transaction: Transaction) -> Scorer:
@@ -674,15 +665,13 @@ def _serving(transaction: Transaction) -> Scorer:
     return scorer
 
 
-def last_attempt(
-    transaction: Transaction, gate: RoutingPolicy, scorer: Scorer
-) -> Certification | None:
+def last_attempt(transaction: Transaction, gate: Gate, scorer: Scorer) -> Certification | None:
     """Return the last attempt that speaks of what a gate sends, if any."""
     newest = transaction.certifications.newest(scorer, gate.key)
     trip = transaction.breakers.newest_trip(gate.key)
     if newest is None or (trip is not None and newest.id < trip.id):
         return None
-    then = transaction.policies.get(newest.policy_version).gate(gate.key)
+    then = transaction.policies.get(newest.policy_version).gate_of(gate.key)
     return newest if gate.is_covered_by(then) else None
 
 
@@ -692,7 +681,7 @@ def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) 
         scorer, since=since, limit=MOST_UNAUDITED
     )
     policies = transaction.policies.of(each.policy_version for each in proving)
-    gates = [policies[each.policy_version].gate(each.segment) for each in proving]
+    gates = [policies[each.policy_version].gate_of(each.segment) for each in proving]
     drawn = [
         each
         for each, gate in zip(proving, gates, strict=True)
@@ -709,7 +698,7 @@ def _predicted(transaction: Transaction, question: ProofQuestion) -> list[float]
     unaudited = transaction.certifications.unaudited
     segment = question.gate.segment
     confidences = unaudited(question.scorer, limit=MOST_CONFIDENCES, segment=segment)
-    if segment is None or len(confidences) >= LEAST_CONFIDENCES:
+    if len(confidences) >= LEAST_CONFIDENCES:
         return confidences
     return unaudited(question.scorer, limit=MOST_CONFIDENCES)
 

@@ -1,4 +1,4 @@
-"""Read, change and preview the routing policy."""
+"""Read, change and preview the policy."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -8,15 +8,17 @@ from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.domain.policy import (
+    Gate,
+    Policy,
     PolicyChange,
-    RoutingPolicy,
     ThresholdMode,
     why_certificate_ends,
 )
 from setwise.service.domain.reports import Evidence
 from setwise.service.domain.routing.rules import read_rules
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.services.analysis.advice import misses, warning
-from setwise.service.services.analysis.forecast import gate_of, of_segment, under
+from setwise.service.services.analysis.forecast import of_segment, under
 from setwise.service.services.analysis.over_time import mean_seconds
 from setwise.service.services.analysis.what_if import RECENT, WhatIf, advise_on, hold_against
 from setwise.service.services.audit_trail import Recorded
@@ -25,17 +27,15 @@ from setwise.service.stores.transaction import Transaction
 
 @dataclass(frozen=True)
 class Policies(Recorded):
-    """The routing policy; each prediction keeps the version that decided it."""
+    """The policy; each prediction keeps the version that decided it."""
 
-    def get(self, caller: Caller) -> RoutingPolicy:
+    def get(self, caller: Caller) -> Policy:
         """Return the policy in force."""
         caller.require(Permission.INSPECT, Permission.REPORT)
         with self.begin(read_only=True) as transaction:
             return transaction.policies.current()
 
-    def change(
-        self, caller: Caller, change: PolicyChange, expected_version: str | None
-    ) -> RoutingPolicy:
+    def change(self, caller: Caller, change: PolicyChange, expected_version: str | None) -> Policy:
         """Replace the policy; return the new version.
 
         Raises `InvalidRequest` if the change is not valid, or checks contradict its target and it
@@ -54,7 +54,7 @@ class Policies(Recorded):
                     "read the policy again and repeat the change."
                 )
             policy = change.as_policy(self.new_id(), self.now(), caller.id)
-            policy = _with_segments(transaction, policy, old)
+            policy = _with_gates(transaction, change, policy, old)
             new = certified(transaction, policy, transaction.certifications.serving())
             new = _still_retested(new, old)
             if not (change.reason or "").strip():
@@ -70,11 +70,11 @@ class Policies(Recorded):
                 risk=new.risk,
                 auto_send=new.auto_send,
                 threshold_mode=new.threshold_mode.value,
-                threshold=new.threshold,
+                threshold=new.fixed_threshold,
                 confidence_floor=new.confidence_floor,
                 audits=asdict(new.audits),
-                **_segments_in_trail(new),
-                certificate_id=new.certificate_id,
+                segment_by=asdict(new.segment_by),
+                gates=[asdict(state) for state in new.states],
                 certificate_ends=why_certificate_ends(old, new),
                 reason=(change.reason or "").strip() or None,
             )
@@ -104,40 +104,37 @@ class Policies(Recorded):
         if faults := [*_preview_faults(threshold, target_accuracy), *wrong]:
             raise InvalidRequest("This policy cannot be previewed.", faults)
         with self.begin(read_only=True) as transaction:
-            whole = transaction.policies.current()
+            before = transaction.policies.current()
             needed = threshold is not None or target_accuracy is not None
             tried = needed or rules is not None
-            before = gate_of(whole, segment, needed=needed)
-            evidence = _recent(transaction, whole, segment)
+            gate = before.gate_for(segment)
+            if gate is None and needed:
+                fault = FieldFault("/segment", "is missing; name a segment")
+                raise InvalidRequest("This cannot be reported without a segment.", [fault])
+            evidence = _recent(transaction, before, segment)
             after, advice, certificate_ends = before, None, None
+            if tried:
+                after = replace(after, auto_send=True)
             if rules is not None:
-                after = replace(after, rules=new_rules, auto_send=True)
+                after = replace(after, rules=new_rules)
             if threshold is not None:
                 after = replace(
-                    after,
-                    auto_send=True,
-                    threshold_mode=ThresholdMode.FIXED,
-                    threshold=threshold,
-                    certificate_id=None,
+                    after, threshold_mode=ThresholdMode.FIXED, fixed_threshold=threshold
                 )
             if target_accuracy is not None:
-                after = replace(
-                    after,
-                    auto_send=True,
-                    target_accuracy=target_accuracy,
-                    threshold=None,
-                    certificate_id=None,
-                )
-                advice = advise_on(evidence, after)
+                after = replace(after, target_accuracy=target_accuracy, fixed_threshold=None)
             if tried:
+                unproved = _unproved(after, before.gates if gate is None else [gate])
                 scorer = transaction.certifications.serving()
-                bare = replace(after, threshold=threshold, certificate_id=None)
                 certificate_ends = why_certificate_ends(
-                    before, certified(transaction, bare, scorer)
+                    before, certified(transaction, unproved, scorer)
                 )
-            seconds = _seconds(transaction, evidence, before)
-        if advice is not None:
-            after = replace(after, threshold=advice.threshold)
+                after = unproved if needed else after
+            if target_accuracy is not None and gate is not None:
+                advice = advise_on(evidence, after, segment)
+                advised = replace(after.gate_of(gate.key).state, threshold=advice.threshold)
+                after = after.with_gate(advised)
+            seconds = _seconds(transaction, evidence, (gate or before).segment)
         return hold_against(
             evidence,
             before,
@@ -146,6 +143,7 @@ class Policies(Recorded):
             advice=advice,
             certificate_ends=certificate_ends,
             seconds=seconds,
+            segment=segment,
         )
 
     def preview_change(self, caller: Caller, change: PolicyChange) -> WhatIf:
@@ -159,14 +157,17 @@ class Policies(Recorded):
             before = transaction.policies.current()
             after = certified(
                 transaction,
-                _with_segments(
-                    transaction, change.as_policy(before.version, self.now(), caller.id), before
+                _with_gates(
+                    transaction,
+                    change,
+                    change.as_policy(before.version, self.now(), caller.id),
+                    before,
                 ),
                 transaction.certifications.serving(),
             )
             evidence = _recent(transaction, before)
-            seconds = _seconds(transaction, evidence, before)
-        certifies = after.threshold_mode is ThresholdMode.CERTIFIED and after.threshold is None
+            seconds = _seconds(transaction, evidence, before.segment)
+        certifies = after.certified and (after.whole is None or not after.has_threshold)
         return hold_against(
             evidence,
             before,
@@ -177,74 +178,75 @@ class Policies(Recorded):
         )
 
 
-def certified(
-    transaction: Transaction, policy: RoutingPolicy, scorer: Scorer | None
-) -> RoutingPolicy:
+def certified(transaction: Transaction, policy: Policy, scorer: Scorer | None) -> Policy:
     """Return the policy with each gate's newest certificate that proves its target.
 
-    A certificate holds for the documents that it was issued for: see `RoutingPolicy.is_covered_by`.
+    A certificate holds for the documents that it was issued for: see `Gate.is_covered_by`.
     A gate without such a certificate keeps what it has, unless its documents are others now.
 
     ``scorer``: The model and calibrator that serve now; None before the first prediction.
     """
-    if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
+    if not policy.certified or scorer is None:
         return policy
     for gate in policy.gates:
-        proof = _proof(transaction, policy, gate, scorer)
+        proof = _proof(transaction, gate, scorer)
         if proof is not None:
             proved = replace(
-                gate,
+                gate.state,
                 threshold=proof.at_least(policy.confidence_floor),
                 certificate_id=proof.id,
                 certified_for=scorer,
             )
             policy = _covering(policy.with_gate(proved), proof)
         elif _is_about_others(transaction, gate):
-            lost = replace(gate, threshold=None, certificate_id=None, certified_for=None)
-            policy = policy.with_gate(lost)
+            policy = _unproved(policy, [gate])
     return policy
 
 
-def _covering(policy: RoutingPolicy, proof: Certification) -> RoutingPolicy:
+def _unproved(policy: Policy, gates: Sequence[Gate]) -> Policy:
+    """Return the policy without thresholds and certificates of these gates' own."""
+    for gate in gates:
+        state = replace(gate.state, threshold=None, certificate_id=None, certified_for=None)
+        policy = policy.with_gate(state)
+    return policy
+
+
+def _covering(policy: Policy, proof: Certification) -> Policy:
     """Return the policy with the values of `OTHER` that a proof speaks of, if it is about them."""
     values = proof.evidence.get("values")
-    if policy.segmentation is None or not isinstance(values, list):
+    if not isinstance(values, list):
         return policy
-    return replace(policy, segmentation=replace(policy.segmentation, covers=tuple(values)))
+    return replace(policy, segment_by=replace(policy.segment_by, covers=tuple(values)))
 
 
-def _proof(
-    transaction: Transaction, policy: RoutingPolicy, gate: RoutingPolicy, scorer: Scorer
-) -> Certification | None:
+def _proof(transaction: Transaction, gate: Gate, scorer: Scorer) -> Certification | None:
     trip = transaction.breakers.newest_trip(gate.key)
     for proof in transaction.certifications.proved(scorer, gate.key):
         if trip is not None and proof.id < trip.id:
             break  # a trip of the breaker invalidates older certificates
-        then = transaction.policies.get(proof.policy_version).gate(gate.key)
+        then = transaction.policies.get(proof.policy_version).gate_of(gate.key)
         if (
-            proof.at_least(policy.confidence_floor) is not None
-            and proof.covers(gate.target_accuracy, gate.risk)
+            proof.at_least(gate.policy.confidence_floor) is not None
+            and proof.covers(gate.policy.target_accuracy, gate.risk)
             and gate.is_covered_by(then)
         ):
             return proof
     return None
 
 
-def _is_about_others(transaction: Transaction, gate: RoutingPolicy) -> bool:
+def _is_about_others(transaction: Transaction, gate: Gate) -> bool:
     """Return whether a gate's certificate was issued for other documents.
 
     `OTHER` has other documents once one of their values is listed.
     """
-    proof = transaction.certifications.get(gate.certificate_id or "")
+    proof = transaction.certifications.get(gate.state.certificate_id or "")
     if proof is None:
         return False
-    then = transaction.policies.get(proof.policy_version).gate(gate.key)
+    then = transaction.policies.get(proof.policy_version).gate_of(gate.key)
     return then.segment != gate.segment
 
 
-def adopt(
-    transaction: Transaction, scorer: Scorer, *, version: str, now: datetime
-) -> RoutingPolicy:
+def adopt(transaction: Transaction, scorer: Scorer, *, version: str, now: datetime) -> Policy:
     """Put a scorer's newest certificates into force; return the policy in force.
 
     ``version``: Id of the policy's new version, if there is one.
@@ -259,73 +261,61 @@ def adopt(
     return new
 
 
-def _certificates(policy: RoutingPolicy) -> list[str | None]:
-    return [gate.certificate_id for gate in policy.gates]
+def _certificates(policy: Policy) -> list[str | None]:
+    return [state.certificate_id for state in policy.states]
 
 
-def _still_retested(new: RoutingPolicy, old: RoutingPolicy) -> RoutingPolicy:
+def _still_retested(new: Policy, old: Policy) -> Policy:
     """Return the new policy with thresholds no lower than a retest left them.
 
     If a floor had raised one, the next retest brings it down.
     """
     for gate in new.gates:
-        before = old.gate(gate.key)
-        same = gate.certificate_id is not None and gate.certificate_id == before.certificate_id
-        if same and before.threshold is not None and gate.threshold is not None:
-            new = new.with_gate(replace(gate, threshold=max(gate.threshold, before.threshold)))
+        state, before = gate.state, old.gate_of(gate.key).state
+        same = state.certificate_id is not None and state.certificate_id == before.certificate_id
+        if same and before.threshold is not None and state.threshold is not None:
+            new = new.with_gate(replace(state, threshold=max(state.threshold, before.threshold)))
     return new
 
 
-def _with_segments(
-    transaction: Transaction, policy: RoutingPolicy, old: RoutingPolicy
-) -> RoutingPolicy:
-    """Return the policy with the segments so far and the trips in force.
-
-    Changing the policy does not reset the breaker.
-    """
-    then, now = old.segmentation, policy.segmentation
-    if then is None and now is None:
-        return replace(policy, trip_id=old.trip_id)
-    if now is None or policy.division != old.division:
-        if any(gate.trip_id is not None for gate in old.gates):
-            fault = FieldFault("/segment_by", "cannot change while the breaker has tripped")
-            raise InvalidRequest("Reset the breaker before you change the segments.", [fault])
-        return take_up(transaction, policy)[0]
-    # A segment that has been tried has spent its share of the risk, and if it failed, it must not
-    # be sent as one of the others.
-    scorer = transaction.certifications.serving()
-    tried = transaction.certifications.tried(scorer.model_version) if scorer else set()
-    policy = policy.keeping(old, tried)
-    if len(policy.values) > now.most:
-        detail = f"is {now.most}; there are {len(policy.values)} segments with other"
-        raise InvalidRequest(
-            "Segments that have been tried stay listed, and the risk is shared among all.",
-            [FieldFault("/most_segments", detail)],
-        )
+def _with_gates(
+    transaction: Transaction, change: PolicyChange, policy: Policy, old: Policy
+) -> Policy:
+    """Return the policy of a change with the segments so far and the trips in force."""
+    if policy.segment_by.is_like(old.segment_by):
+        # A segment that has been tried has spent its share of the risk, and if it failed, it must
+        # not be sent as one of the others.
+        scorer = transaction.certifications.serving()
+        tried = transaction.certifications.tried(scorer.model_version) if scorer else set()
+        policy = replace(policy, states=change.states_after(old, tried))
+        n_gates, most = len(policy.gates), policy.segment_by.shares
+        if n_gates > most:
+            detail = f"is {most}; there are {n_gates} segments with other"
+            raise InvalidRequest(
+                "Segments that have been tried stay listed, and the risk is shared among all.",
+                [FieldFault("/most_segments", detail)],
+            )
+    elif any(gate.tripped for gate in old.gates):
+        fault = FieldFault("/segment_by", "cannot change while the breaker has tripped")
+        raise InvalidRequest("Reset the breaker before you change the segments.", [fault])
     return take_up(transaction, policy)[0]
 
 
-def take_up(transaction: Transaction, policy: RoutingPolicy) -> tuple[RoutingPolicy, list[str]]:
+def take_up(transaction: Transaction, policy: Policy) -> tuple[Policy, list[str]]:
     """Return the policy with the new values of recent documents, and those that had room.
 
     Those of the oldest documents come first.
     """
-    if policy.segmentation is None:
+    if not policy.room:
         return policy, []
-    values = policy.segmentation.bands() or [
-        policy.segmentation.of_metadata(document.metadata).value
+    values = policy.segment_by.bands() or [
+        policy.segment_by.of_metadata(document.metadata).value
         for document in reversed(transaction.history.evidence(RECENT, with_labels=True))
     ]
     return policy.listing(dict.fromkeys(values))
 
 
-def _segments_in_trail(policy: RoutingPolicy) -> dict[str, object]:
-    if policy.segmentation is None:
-        return {}
-    return {"segmentation": asdict(policy.segmentation), "segments": [*policy.values]}
-
-
-def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> None:
+def _refuse_contradicted(transaction: Transaction, policy: Policy) -> None:
     """Raise `InvalidRequest` if checks contradict the target of a policy."""
     then = under(_recent(transaction, policy), policy, tripped=True)
     if misses(then, policy.target_accuracy):
@@ -340,21 +330,19 @@ def _check(change: PolicyChange) -> None:
         raise InvalidRequest("The policy cannot take effect like this.", faults)
 
 
-def _recent(
-    transaction: Transaction, policy: RoutingPolicy, segment: str | None = None
-) -> list[Evidence]:
+def _recent(transaction: Transaction, policy: Policy, segment: str | None = None) -> list[Evidence]:
     evidence = transaction.history.evidence(RECENT, with_labels=True)
     return of_segment(evidence, policy, segment)
 
 
 def _seconds(
-    transaction: Transaction, evidence: Sequence[Evidence], gate: RoutingPolicy
+    transaction: Transaction, evidence: Sequence[Evidence], segment: Segment
 ) -> float | None:
     """Return the mean time per review since the oldest of the documents."""
     if not evidence:
         return None
     since = min(each.created_at for each in evidence)
-    return mean_seconds(transaction.reports.within(gate.segment).review_days(since))
+    return mean_seconds(transaction.reports.within(segment).review_days(since))
 
 
 def _preview_faults(threshold: float | None, target: float | None) -> list[FieldFault]:

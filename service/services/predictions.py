@@ -8,7 +8,7 @@ from functools import partial
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import (
     Accepted,
     Decision,
@@ -268,14 +268,13 @@ class Predictions:
         return predictions
 
     def _made(
-        self, policy: RoutingPolicy, now: datetime, submission: Submission, scored: ScoredSet
+        self, policy: Policy, now: datetime, submission: Submission, scored: ScoredSet
     ) -> _Made:
         prediction_id, caller, document = self.new_id(), submission.caller, submission.document
         name, content = document.id or prediction_id, document.content or prediction_id.encode()
         draws = self.lottery(caller.id, name, content)
-        segmentation = policy.segmentation
-        segment = None if segmentation is None else segmentation.of(document).key
-        route = policy.gate(segment).route(scored, draws, document.metadata)
+        segment = policy.segment_by.of(document).key
+        route = policy.gate_of(segment).route(scored, draws, document.metadata)
         prediction = Prediction(
             id=prediction_id,
             client_id=caller.id,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, time, timedelta
 
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import verdict
 from setwise.service.domain.reports import Backlog, Cell, confident, promised, standing
@@ -21,7 +21,6 @@ from setwise.service.services.analysis.cockpit import (
 from setwise.service.services.analysis.forecast import (
     MOST_DOCUMENTS,
     Forecast,
-    gate_of,
     of_segment,
     over,
     under,
@@ -116,8 +115,8 @@ class Reports:
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             checks = transaction.history.evidence(documents, with_labels=segment is not None)
-        gate = gate_of(policy, segment)
-        return measure(of_segment(checks, policy, segment), gate.risk)
+        asked = policy.gate_for(segment) or policy
+        return measure(of_segment(checks, policy, segment), asked.risk)
 
     def automation(
         self, caller: Caller, documents: int, segment: str | None = None
@@ -127,11 +126,11 @@ class Reports:
         _check_documents(documents)
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
-            with_labels = bool(policy.rules) or policy.segmentation is not None
+            with_labels = bool(policy.rules) or policy.whole is None
             checks = transaction.history.evidence(documents, with_labels=with_labels)
         steps = [step / AUTOMATION_STEPS for step in range(AUTOMATION_STEPS + 1)]
-        gate, checks = gate_of(policy, segment), of_segment(checks, policy, segment)
-        return under(checks, gate), over(checks, steps, gate)
+        checks = of_segment(checks, policy, segment)
+        return under(checks, policy, segment), over(checks, steps, policy, segment)
 
     def glance(
         self, caller: Caller, period: Period | None = None, *, segment: str | None = None
@@ -145,10 +144,11 @@ class Reports:
         period = period or Period()
         since = self._since(period)
         with self.begin(read_only=True, snapshot=True) as transaction:
-            whole = transaction.policies.current()
-            reports = transaction.reports.within(gate_of(whole, segment).segment)
+            policy = transaction.policies.current()
+            gate = policy.gate_for(segment)
+            reports = transaction.reports.within((gate or policy).segment)
             cells = reports.tally(since, before=period.before())
-            return self._glance(transaction, whole, segment, period, cells)
+            return self._glance(transaction, policy, gate, period, cells)
 
     def cockpit(
         self, caller: Caller, period: Period | None = None, *, segment: str | None = None
@@ -162,11 +162,11 @@ class Reports:
         period = period or Period()
         since, before = self._since(period), period.before()
         with self.begin(read_only=True, snapshot=True) as transaction:
-            whole = transaction.policies.current()
-            policy = gate_of(whole, segment)
-            reports = transaction.reports.within(policy.segment)
+            policy = transaction.policies.current()
+            gate = policy.gate_for(segment)
+            reports = transaction.reports.within((gate or policy).segment)
             cells = reports.tally(since, before=before)
-            seen = self._glance(transaction, whole, segment, period, cells)
+            seen = self._glance(transaction, policy, gate, period, cells)
             steps = reports.steps(since, before=before)
             checked = reports.checked(since, MOST_CHECKED, before=before)
             newest = transaction.calibrations.page(after=None, limit=1).items
@@ -177,7 +177,7 @@ class Reports:
             checked=sum(seen.known.of(each) > 0 for each in checked),
             histogram=histogram(steps),
             calibrator=verdict(newest[0].report) if newest else None,
-            mistakes=mistakes(checked, seen.known, policy.risk, clients),
+            mistakes=mistakes(checked, seen.known, seen.asked.risk, clients),
         )
 
     def labels(
@@ -199,8 +199,8 @@ class Reports:
         period = period or Period()
         since, before = self._since(period), period.before()
         with self.begin(read_only=True, snapshot=True) as transaction:
-            policy = gate_of(transaction.policies.current(), segment)
-            reports = transaction.reports.within(policy.segment)
+            policy = transaction.policies.current()
+            reports = transaction.reports.within((policy.gate_for(segment) or policy).segment)
             known = standing(reports.tally(since, before=before))
             checks = reports.checked(since, MOST_CHECKED, before=before)
             marginals = transaction.predictions.marginals_of(
@@ -218,13 +218,13 @@ class Reports:
     def _glance(
         self,
         transaction: Transaction,
-        whole: RoutingPolicy,
-        segment: str | None,
+        policy: Policy,
+        gate: Gate | None,
         period: Period,
         cells: Sequence[Cell],
     ) -> Glance:
-        policy = gate_of(whole, segment)
-        reports = transaction.reports.within(policy.segment)
+        segment, risk = (gate or policy).segment, (gate or policy).risk
+        reports = transaction.reports.within(segment)
         now = self.now()
         today = now.astimezone(UTC).date()
         first, last = period.since(today), period.until(today)
@@ -234,7 +234,7 @@ class Reports:
         # from which the pace does.
         pacing = datetime.combine(today - timedelta(days=LAST_DAYS), time(), UTC)
         reviews = reports.review_days(min(since, pacing))
-        lines = transaction.backlog.read(policy.segment).reviews
+        lines = transaction.backlog.read(segment).reviews
         waiting = sum(line.count for line in lines.values())
         within = [day for day in reviews if first <= day.day <= last]
         sent = [cell for cell in cells if cell.decision is Decision.AUTO]
@@ -248,7 +248,7 @@ class Reports:
                 pace=pace,
                 waiting=waiting,
                 known=known,
-                risk=policy.risk,
+                risk=risk,
             )
             return [row for row in rows if row.start <= last]
 
@@ -260,50 +260,49 @@ class Reports:
             until=last,
             pace=period.pace,
             policy=policy,
-            segments=whole.values,
-            segment=policy.key,
+            gate=gate,
             documents=sum(cell.documents for cell in cells),
             sent=sum(cell.documents for cell in sent),
             rows=rows,
             weeks=rows if period.pace is Granularity.WEEK else over(Granularity.WEEK),
             known=known,
-            accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
+            accuracy=share([cell for cell in cells if confident(cell)], risk, known),
             promised=promised(cells),
             undecided=undecided if known.drawn else 0,
             # Outcomes only, without reviews.
-            reported=share([cell._replace(reviewer_agreed=None) for cell in sent], policy.risk),
+            reported=share([cell._replace(reviewer_agreed=None) for cell in sent], risk),
             seconds=mean_seconds(within),
-            certificate=self._certificate(transaction, policy),
+            certificate=self._certificate(transaction, policy, gate),
             queue=queue(
                 reviews,
                 today=today,
                 waiting=waiting,
                 oldest_s=max(line.age_s(now) for line in lines.values()),
-                overdue=transaction.backlog.overdue(now, policy.segment),
+                overdue=transaction.backlog.overdue(now, segment),
             ),
         )
 
-    def _certificate(self, transaction: Transaction, policy: RoutingPolicy) -> CertificateState:
+    def _certificate(
+        self, transaction: Transaction, policy: Policy, gate: Gate | None
+    ) -> CertificateState:
         serving = transaction.certifications.serving()
         if serving is None:
             return CertificateState()
-        keys = [gate.key for gate in policy.gates]
+        keys = [each.key for each in ([gate] if gate else policy.gates)]
         progress = self.certifications.progress(transaction, serving, keys)
-        if policy.segmentation is not None:
+        if gate is None:
             # The page of the policy has the state of each segment.
             audits = sum(each.audits for each in progress)
             return CertificateState(progress=ProofProgress(audits))
-        proof = policy.certificate_id and transaction.certifications.get(policy.certificate_id)
+        proof = transaction.certifications.get(gate.state.certificate_id or "")
         certified = (
-            policy.threshold_mode is ThresholdMode.CERTIFIED
-            and policy.threshold is not None
-            and serving == policy.certified_for
+            policy.certified and gate.threshold is not None and serving == gate.state.certified_for
         )
         return CertificateState(
             certified=certified,
-            threshold=policy.least_confidence,
+            threshold=gate.least_confidence,
             since=proof.created_at if certified and proof else None,
-            newest=transaction.certifications.newest(serving, policy.key),
+            newest=transaction.certifications.newest(serving, gate.key),
             progress=progress[0],
         )
 

@@ -38,6 +38,7 @@ from setwise.service.domain.routing.audits import (
     reread_rate,
 )
 from setwise.service.domain.routing.rules import constraints_broken
+from setwise.service.domain.routing.segments import ALL_DOCUMENTS
 from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.truth import AnswerFacts
 from setwise.service.domain.webhooks import document_corrected, review_completed
@@ -161,8 +162,8 @@ class Reviews(TakesLabels):
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             keys = transaction.reviews.segments(most=MOST_SEGMENTS)
-        values = (policy.value_of(key, None) for key in keys)
-        return sorted({value for value in values if value is not None})
+        gates = (policy.gate_of_stored(key, None) for key in keys)
+        return sorted({gate.segment.value for gate in gates if gate} & {*policy.values})
 
     def claim(
         self, caller: Caller, filters: QueueFilter = EVERYTHING, *, only: str | None = None
@@ -198,7 +199,9 @@ class Reviews(TakesLabels):
             escalated=caller.may(Permission.REPORT),
             only=only,
             filters=filters,
-            segment=None if filters.segment is None else policy.segment_of(filters.segment),
+            segment=ALL_DOCUMENTS
+            if filters.segment is None
+            else policy.segment_of(filters.segment),
         )
         if task is None:
             return None
@@ -586,8 +589,9 @@ class Reviews(TakesLabels):
         scored = prediction.scored
         scorer = Scorer(scored.model_version, scored.calibrator_version)
         usual = transaction.certifications.unaudited(scorer, limit=MOST_USUAL)
-        policy = transaction.policies.current().gate(prediction.segment)
-        thresholds = (policy.least_of(scorer), plausible_threshold(usual, policy.target_accuracy))
+        policy = transaction.policies.current()
+        least = policy.gate_of(prediction.segment).least_of(scorer)
+        thresholds = (least, plausible_threshold(usual, policy.target_accuracy))
         threshold = min((each for each in thresholds if each is not None), default=None)
         return reread_rate(share, scored.confidence, threshold, usual), draw
 

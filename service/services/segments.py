@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from setwise.service.domain.accounts.callers import Caller, Permission
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Gate
 from setwise.service.services.analysis.forecast import Forecast, of_segment, under
 from setwise.service.services.analysis.proofs import ProofProgress
 from setwise.service.services.analysis.what_if import RECENT
@@ -19,9 +19,7 @@ MOST_UNLISTED = 20
 class SegmentReport:
     """One segment."""
 
-    value: str
-    gate: RoutingPolicy
-    """What is in force for its documents."""
+    gate: Gate
     forecast: Forecast
     """Of what is in force, on its recent documents."""
     progress: ProofProgress
@@ -43,25 +41,26 @@ class Segments(Recorded):
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             policy = transaction.policies.current()
-            segmentation = policy.segmentation
-            if segmentation is None:
+            if policy.whole is not None:
                 return [], {}
             recent = transaction.history.evidence(RECENT, with_labels=True)
             scorer = transaction.certifications.serving()
-            gates = [policy.gate_named(value) for value in policy.values]
+            keys = [gate.key for gate in policy.gates]
             progress = (
-                [ProofProgress(0)] * len(gates)
+                [ProofProgress(0)] * len(keys)
                 if scorer is None
-                else self.certifications.progress(transaction, scorer, [gate.key for gate in gates])
+                else self.certifications.progress(transaction, scorer, keys)
             )
             states = [
-                SegmentReport(value, gate, under(of_segment(recent, policy, value), policy), way)
-                for value, gate, way in zip(policy.values, gates, progress, strict=True)
+                SegmentReport(
+                    gate, under(of_segment(recent, policy, gate.segment.value), policy), way
+                )
+                for gate, way in zip(policy.gates, progress, strict=True)
             ]
         unlisted = Counter(
             segment.value
             for document in recent
-            if (segment := segmentation.of_stored(document.segment, document.metadata))
+            if (segment := policy.segment_by.of_stored(document.segment, document.metadata))
         )
         for value in policy.values:
             del unlisted[value]

@@ -27,7 +27,7 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import CONFIDENT
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditRole, Identity
-from setwise.service.domain.routing.segments import Segment
+from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
 from setwise.service.stores.columns.rows import Store, by_scorer, in_segment, of_row, row_of
 from setwise.service.stores.tables import (
     AUDITED,
@@ -37,19 +37,19 @@ from setwise.service.stores.tables import (
     calibration_activations,
     checks,
     model_activations,
+    policies,
     predictions,
     review_tasks,
-    routing_policies,
 )
 from setwise.service.stores.truth import SECOND_READING, to_second_reading
 
 Value = TypeVar("Value")
 
 _RESTS_ON_AUDITS = or_(
-    routing_policies.c.threshold_mode == ThresholdMode.CERTIFIED.value,
-    routing_policies.c.certification_rate > 0,
+    policies.c.threshold_mode == ThresholdMode.CERTIFIED.value,
+    policies.c.certification_rate > 0,
 )
-_BY_POLICY = routing_policies.c.version == predictions.c.policy_version
+_BY_POLICY = policies.c.version == predictions.c.policy_version
 _WITH_RESET = select(breaker_trips, breaker_resets).outerjoin(
     breaker_resets, breaker_resets.c.trip_id == breaker_trips.c.id
 )
@@ -59,7 +59,7 @@ class BreakerStore(Store):
     """Audits that the breaker watches, its trips and its resets."""
 
     def audits(
-        self, scorer: Scorer, *, after: str | None, limit: int, segment: Segment | None = None
+        self, scorer: Scorer, *, after: str | None, limit: int, segment: Segment = ALL_DOCUMENTS
     ) -> list[WatchedAudit]:
         """Return the newest audits of sent or sendable predictions, ordered by prediction.
 
@@ -71,7 +71,7 @@ class BreakerStore(Store):
             select(
                 column.id,
                 column.created_at,
-                routing_policies.c.target_accuracy,
+                policies.c.target_accuracy,
                 column.client_id,
                 func.coalesce(column.document_id, cast(column.id, Text)).label("name"),
                 column.draw,
@@ -81,7 +81,7 @@ class BreakerStore(Store):
                 check.waits,
                 *SECOND_READING,
             )
-            .join(routing_policies, _BY_POLICY)
+            .join(policies, _BY_POLICY)
             .outerjoin(checks, check.prediction_id == column.id)
             .where(_watched(scorer, after), in_segment(predictions.c.segment, segment))
             .order_by(column.id.desc())
@@ -90,7 +90,7 @@ class BreakerStore(Store):
         return self._every(newest, _to_watched)[::-1]
 
     def confident(
-        self, since: datetime, segment: Segment | None = None
+        self, since: datetime, segment: Segment = ALL_DOCUMENTS
     ) -> tuple[int, datetime | None]:
         """Count predictions since then that were sent but for an audit.
 
@@ -110,7 +110,7 @@ class BreakerStore(Store):
         *,
         after: str | None,
         read_by: datetime,
-        segment: Segment | None = None,
+        segment: Segment = ALL_DOCUMENTS,
     ) -> datetime | None:
         """Return when the oldest overdue audit's set was predicted; None without any.
 
@@ -147,7 +147,7 @@ class BreakerStore(Store):
         *,
         since: datetime | None,
         most: int,
-        segment: Segment | None = None,
+        segment: Segment = ALL_DOCUMENTS,
     ) -> Unvouched:
         """Count predictions sent after ``since`` by audited policies, up to ``most``."""
         column = predictions.c
@@ -158,7 +158,7 @@ class BreakerStore(Store):
             decision = decision.concat("")
         sent = (
             select(column.created_at)
-            .join(routing_policies, _BY_POLICY)
+            .join(policies, _BY_POLICY)
             .where(
                 decision == Decision.AUTO.value,
                 by_scorer(predictions, scorer),
@@ -235,7 +235,7 @@ def _starts() -> tuple[ScalarSelect[datetime], ...]:
     Each starts with the first entry after the last different one, and is NULL without a different
     one. A model starts with its own calibrator.
     """
-    policy, model, calibrator = routing_policies.c, model_activations.c, calibration_activations.c
+    policy, model, calibrator = policies.c, model_activations.c, calibration_activations.c
     active = _only(select(model.model_id).order_by(model.ordinal.desc()).limit(1))
     of_active = calibrator.model_id == active
     serving = _only(

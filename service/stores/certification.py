@@ -16,7 +16,7 @@ from setwise.service.domain.certification import (
 from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.recalibration import calibrator_version
 from setwise.service.domain.routing.audits import AuditRole
-from setwise.service.domain.routing.segments import Segment
+from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
 from setwise.service.domain.text import Page
 from setwise.service.domain.truth import AuditReading
 from setwise.service.stores.columns.rows import Store, by_scorer, in_segment, of_row, row_of
@@ -285,7 +285,7 @@ class CertificationStore(Store):
         ]
 
     def unaudited(
-        self, scorer: Scorer, *, limit: int, segment: Segment | None = None
+        self, scorer: Scorer, *, limit: int, segment: Segment = ALL_DOCUMENTS
     ) -> list[float]:
         """Return a scorer's confidences in the newest sendable sets that prove nothing.
 
@@ -317,7 +317,7 @@ class CertificationStore(Store):
         return [Segment.of_key(each).value for each in rows.scalars()]
 
     def arrivals(
-        self, since: datetime, floor: float, segment: Segment | None = None
+        self, since: datetime, floor: float, segment: Segment = ALL_DOCUMENTS
     ) -> tuple[int, datetime | None]:
         """Count predictions since then, from a confidence on, whose audits can prove something.
 

@@ -37,7 +37,7 @@ from setwise.service.domain.reviews import (
     Skip,
     rival_answers,
 )
-from setwise.service.domain.routing.segments import Segment
+from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
 from setwise.service.domain.text import UNREADABLE, Page, is_id
 from setwise.service.domain.truth import AnswerFacts
 from setwise.service.stores.columns.rows import Store, in_segment, page_of, row_of
@@ -146,7 +146,7 @@ class ReviewStore(Store):
         escalated: bool,
         only: str | None = None,
         filters: QueueFilter = EVERYTHING,
-        segment: Segment | None = None,
+        segment: Segment = ALL_DOCUMENTS,
     ) -> ReviewTask | None:
         """Lock and return the first task in the queue that ``reviewer`` may claim now.
 
@@ -487,9 +487,9 @@ class ReviewStore(Store):
         return skips
 
 
-def _conditions(filters: QueueFilter, segment: Segment | None) -> Iterator[ColumnElement[bool]]:
+def _conditions(filters: QueueFilter, segment: Segment) -> Iterator[ColumnElement[bool]]:
     task, named = review_tasks.c, prediction_labels.c
-    if segment is not None:
+    if segment != ALL_DOCUMENTS:
         same = predictions.c.id == task.prediction_id
         yield exists().where(same, in_segment(predictions.c.segment, segment))
     if filters.label is not None:

@@ -199,8 +199,8 @@ sign_in_attempts = Table(
     Index(None, "last_at"),
 )
 
-routing_policies = Table(
-    "routing_policies",
+policies = Table(
+    "policies",
     metadata,
     Column("version", Id, primary_key=True),
     # The greatest ordinal is in force. It is unique, so concurrent changes of a version conflict.
@@ -209,7 +209,7 @@ routing_policies = Table(
     Column("risk", Double, nullable=False),
     Column("auto_send", Boolean, nullable=False),
     _choice("threshold_mode", ThresholdMode),
-    Column("threshold", Double),
+    _share("fixed_threshold", nullable=True),
     Column("created_at", Instant, nullable=False),
     Column("created_by", Text, nullable=False),
     _share("confidence_floor", nullable=True),
@@ -219,26 +219,22 @@ routing_policies = Table(
     _share("overlap_rate"),
     _share("gold_reread_rate"),
     Column("rules", Json, nullable=False),
-    Column("certificate_id", Id),
-    Column("certified_model", Text),
-    Column("certified_calibrator", Text),
-    Column("trip_id", Id),
     _share("ramp_up_rate", nullable=True),
-    # Field, bounds, fallback and most segments; NULL without segments.
-    Column("segmentation", Json),
+    # Field, bounds, most segments, and what the certificate for the remaining documents covers.
+    Column("segment_by", Json, nullable=False),
     _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
     _check("risk_is_probability", "risk > 0 AND risk < 1"),
-    _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
-    _check("fixed_has_threshold", "threshold_mode <> 'fixed' OR threshold IS NOT NULL"),
+    _check("fixed_has_threshold", "(threshold_mode = 'fixed') = (fixed_threshold IS NOT NULL)"),
     UniqueConstraint("ordinal"),
 )
-keep_history(routing_policies)
+keep_history(policies)
 
-# Thresholds, certificates and trips of segments, in the order of appearance.
-policy_segments = Table(
-    "policy_segments",
+# Threshold, certificate and trip of each segment, that of the remaining documents last; without a
+# field that divides documents, of all.
+gates = Table(
+    "gates",
     metadata,
-    Column("policy_version", Id, ForeignKey("routing_policies.version"), primary_key=True),
+    Column("policy_version", Id, ForeignKey("policies.version"), primary_key=True),
     Column("place", Integer, primary_key=True),
     Column("value", Text, nullable=False),
     Column("threshold", Double),
@@ -250,7 +246,7 @@ policy_segments = Table(
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     UniqueConstraint("policy_version", "value"),
 )
-keep_history(policy_segments)
+keep_history(gates)
 
 models = Table(
     "models",
@@ -310,7 +306,7 @@ predictions = Table(
     Column("threshold", Double),
     Column("model_version", Text, nullable=False),
     Column("calibrator_version", Text, nullable=False),
-    Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
+    Column("policy_version", Id, ForeignKey("policies.version"), nullable=False),
     Column("created_at", Instant, nullable=False),
     _choice("audit_role", AuditRole),
     _share("draw", nullable=True),
@@ -735,7 +731,7 @@ certifications = Table(
     Column("id", Id, primary_key=True),
     Column("model_version", Text, nullable=False),
     Column("calibrator_version", Text, nullable=False),
-    Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
+    Column("policy_version", Id, ForeignKey("policies.version"), nullable=False),
     Column("target_accuracy", Double, nullable=False),
     Column("risk", Double, nullable=False),
     Column("attempt", Integer, nullable=False),
@@ -777,7 +773,7 @@ breaker_trips = Table(
     Column("cause", Text, nullable=False),
     Column("model_version", Text, nullable=False),
     Column("calibrator_version", Text, nullable=False),
-    Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
+    Column("policy_version", Id, ForeignKey("policies.version"), nullable=False),
     Column("target_accuracy", Double, nullable=False),
     Column("evidence", Json, nullable=False),
     Column("created_at", Instant, nullable=False),

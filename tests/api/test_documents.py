@@ -6,7 +6,7 @@ import json
 import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM, Role
-from setwise.service.domain.routing.segments import Segmentation, SegmentRule
+from setwise.service.domain.routing.segments import GateState, SegmentBy
 from setwise.service.services.documents import selections
 from tests.edge import Service, assert_problem
 
@@ -70,8 +70,8 @@ def test_documents_are_listed_with_who_skipped_them_and_why(service: Service) ->
 
 
 def test_documents_and_the_queue_are_found_by_the_value_of_their_segment(service: Service) -> None:
-    listed = (SegmentRule("north"), SegmentRule("south"))
-    service.fix_threshold(1.0, segmentation=Segmentation("site"), segments=listed)
+    listed = (GateState("north"), GateState("south"))
+    service.fix_threshold(1.0, segment_by=SegmentBy("site"), segments=listed)
     for site in ("north", "south", "east"):
         body = {"document": {"text": "0.5"}, "metadata": {"site": site}}
         service.post("/v1/predictions", by="client", json=body)

@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from setwise.service.domain.accounts.callers import SYSTEM
-from setwise.service.domain.routing.segments import Segmentation, SegmentRule
+from setwise.service.domain.routing.segments import GateState, SegmentBy
 from tests.edge import Service, assert_problem
 from tests.samples import change
 
@@ -85,8 +85,8 @@ def test_what_is_overdue_and_what_confidences_promise_is_measured(service: Servi
 def test_each_segment_has_a_promise_of_its_own(service: Service) -> None:
     divided = change(
         threshold=0.7,
-        segmentation=Segmentation("site"),
-        segments=(SegmentRule("north", threshold=0.6),),
+        segment_by=SegmentBy("site"),
+        segments=(GateState("north", threshold=0.6),),
     )
     service.services.policy.change(SYSTEM, divided, None)
     text = service.get("/metrics").text

@@ -14,7 +14,7 @@ import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
-from setwise.service.domain.routing.segments import Segmentation
+from setwise.service.domain.routing.segments import SegmentBy
 from setwise.service.pages.board.sections import PAGES
 from setwise.service.settings import Settings
 from setwise.service.stores.transaction import Transactions
@@ -158,7 +158,7 @@ def test_no_text_in_the_address_of_a_page_ends_in_a_fault(
 def test_no_text_in_a_form_or_in_the_name_of_a_queue_ends_in_a_fault(service: Service) -> None:
     service.person("ann", Role.ADMIN)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.8)
-    divided = replace(change, segmentation=Segmentation("site"))
+    divided = replace(change, segment_by=SegmentBy("site"))
     service.services.policy.change(SYSTEM, divided, None)
     browser = Browser(service)
     browser.sign_in()

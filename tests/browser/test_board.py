@@ -153,11 +153,11 @@ def test_an_administrator_changes_the_policy_after_seeing_what_it_does(
     expect(effect.get_by_role("row", name="Threshold")).to_contain_text("0.5")
     comparison = page.get_by_role("region", name="Comparison")
     expect(comparison.get_by_role("row", name="Would be sent")).to_be_visible()
-    assert site.services.policy.get(SYSTEM).threshold == 0.7
+    assert site.services.policy.get(SYSTEM).fixed_threshold == 0.7
     page.get_by_role("button", name="Save policy").click()
     expect(page.get_by_role("status")).to_contain_text("applies from now on")
     policy = site.services.policy.get(SYSTEM)
-    assert (policy.threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
+    assert (policy.fixed_threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
     assert [rule.name for rule in policy.rules] == ["storms are read", "at most"]
 
 

@@ -170,9 +170,10 @@ def _tripped(data: Path, url: str) -> None:
     stopped = trip()
     with Transactions(engine)() as transaction:
         policy = transaction.policies.current()
+        tripped = policy.with_gate(replace(policy.states[0], trip_id=stopped.id))
         transaction.breakers.add(stopped)
         transaction.policies.add(
-            replace(policy, version=prediction().id, trip_id=stopped.id), replacing=policy.version
+            replace(tripped, version=prediction().id), replacing=policy.version
         )
     engine.dispose()
 

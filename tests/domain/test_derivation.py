@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import Policy, ThresholdMode
 from setwise.service.domain.predictions import Document, Prediction, Reason
 from setwise.service.domain.routing.audits import (
     NOT_DRAWN,
@@ -18,6 +18,7 @@ from setwise.service.domain.routing.audits import (
 )
 from setwise.service.domain.routing.derivations import Derivation
 from setwise.service.domain.routing.rules import read_rules
+from setwise.service.domain.routing.segments import ALL, GateState
 from tests.fakes import LOTTERY, START, scored_set
 from tests.samples import CLIENT
 
@@ -26,25 +27,27 @@ NO_B = {"kind": "label", "label": "b"}
 SHARES = st.floats(0.0, 0.5)
 
 
-def policy(**fields: object) -> RoutingPolicy:
-    plain = RoutingPolicy(
+def policy(**fields: object) -> Policy:
+    plain = Policy(
         version="019b7a0b-0000-7000-8000-000000000001",
         target_accuracy=0.9,
         risk=0.1,
         auto_send=True,
         threshold_mode=ThresholdMode.FIXED,
-        threshold=0.8,
+        fixed_threshold=0.8,
         created_at=START,
         created_by="ada",
     )
     return replace(plain, **fields)
 
 
-def decided(by: RoutingPolicy, document: Document, confidence: float = 0.9) -> Prediction:
+def decided(by: Policy, document: Document, confidence: float = 0.9) -> Prediction:
     """Decide as `Predictions` does."""
     scored = scored_set(confidence)
     draws = LOTTERY(CLIENT.id, document.id or "id", document.content or b"")
-    decision, reason, selection, threshold, rule = by.route(scored, draws, document.metadata)
+    decision, reason, selection, threshold, rule = by.gate_of(None).route(
+        scored, draws, document.metadata
+    )
     return Prediction(
         id="id",
         client_id=CLIENT.id,
@@ -61,16 +64,24 @@ def decided(by: RoutingPolicy, document: Document, confidence: float = 0.9) -> P
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> RoutingPolicy:
+def policies(draw: st.DrawFn) -> Policy:
     scorer = Scorer(scored_set().model_version, scored_set().calibrator_version)
+    mode, threshold = draw(st.sampled_from(ThresholdMode)), draw(st.floats(0.0, 1.0))
+    fixed = mode is ThresholdMode.FIXED
     return policy(
         auto_send=draw(st.booleans()),
-        threshold_mode=draw(st.sampled_from(ThresholdMode)),
-        threshold=draw(st.none() | st.floats(0.0, 1.0)),
+        threshold_mode=mode,
+        fixed_threshold=threshold if fixed else None,
         confidence_floor=draw(st.none() | st.floats(0.0, 1.0)),
         audits=AuditPlan(draw(SHARES), draw(SHARES), draw(st.sampled_from(AuditMode))),
         rules=read_rules(draw(st.lists(st.sampled_from([NORTH, NO_B]), max_size=2)))[0],
-        certified_for=draw(st.none() | st.just(scorer)),
+        states=(
+            GateState(
+                ALL,
+                None if fixed else draw(st.none() | st.just(threshold)),
+                certified_for=draw(st.none() | st.just(scorer)),
+            ),
+        ),
     )
 
 
@@ -93,7 +104,7 @@ def test_another_version_score_or_draw_shows():
     assert made.selection.draw is not None
     flipped = made.selection._replace(draw=(made.selection.draw + 0.5) % 1.0)
     for prediction, version in (
-        (made, policy(threshold=0.95)),
+        (made, policy(fixed_threshold=0.95)),
         (made._replace(scored=scored_set(0.5)), by),
         (made._replace(selection=flipped), by),
         (made._replace(threshold=0.7), by),

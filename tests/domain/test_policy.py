@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import (
     FIRST_POLICY_VERSION,
+    Policy,
     PolicyChange,
-    RoutingPolicy,
     ThresholdMode,
     first_policy,
 )
 from setwise.service.domain.predictions import Decision, Reason, ScoredSet
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole, Draws
+from setwise.service.domain.routing.segments import ALL, GateState
 from tests.fakes import START, scored_set
 from tests.samples import change
 
@@ -25,8 +26,15 @@ confidences = st.floats(0, 1)
 shares = st.floats(0, 1, exclude_max=True)
 
 
-def decided(policy: RoutingPolicy, scored: ScoredSet) -> tuple[Decision, Reason]:
-    route = policy.route(scored, Draws(0.0, 0.0, 0.0))
+def certified(threshold: float, scorer: Scorer) -> Policy:
+    """Return the policy with a proved threshold instead of the fixed one."""
+    state = GateState(ALL, threshold, certified_for=scorer)
+    mode = ThresholdMode.CERTIFIED
+    return replace(FIXED, threshold_mode=mode, fixed_threshold=None, states=(state,))
+
+
+def decided(policy: Policy, scored: ScoredSet) -> tuple[Decision, Reason]:
+    route = policy.gate_of(None).route(scored, Draws(0.0, 0.0, 0.0))
     assert route.selection.role is AuditRole.NONE
     return route.decision, route.reason
 
@@ -35,7 +43,7 @@ def decided(policy: RoutingPolicy, scored: ScoredSet) -> tuple[Decision, Reason]
 def test_a_set_leaves_alone_exactly_when_its_confidence_reaches_the_threshold(
     confidence: float, threshold: float
 ) -> None:
-    policy = replace(FIXED, threshold=threshold)
+    policy = replace(FIXED, fixed_threshold=threshold)
     expected = (
         (Decision.AUTO, Reason.ABOVE_THRESHOLD)
         if confidence >= threshold
@@ -46,30 +54,32 @@ def test_a_set_leaves_alone_exactly_when_its_confidence_reaches_the_threshold(
 
 @pytest.mark.parametrize("threshold", [None, 0.0])
 def test_what_the_model_does_not_know_never_leaves_alone(threshold: float | None) -> None:
-    policy = replace(FIXED, threshold=threshold)
+    policy = replace(FIXED, fixed_threshold=threshold)
     scored = scored_set(1.0, out_of_domain=True)
     assert decided(policy, scored) == (Decision.REVIEW, Reason.OUT_OF_DOMAIN)
 
 
 @given(confidences)
 def test_nothing_leaves_without_a_threshold_or_with_sending_switched_off(value: float) -> None:
-    for policy in (replace(FIXED, threshold=None), replace(FIXED, auto_send=False, threshold=0.0)):
+    for policy in (
+        replace(FIXED, fixed_threshold=None),
+        replace(FIXED, auto_send=False, fixed_threshold=0.0),
+    ):
         assert decided(policy, scored_set(value)) == (Decision.REVIEW, Reason.NO_THRESHOLD)
 
 
 def test_a_threshold_set_by_hand_does_not_send_what_nothing_has_calibrated() -> None:
     scored = scored_set(0.9)._replace(uncalibrated=True)
-    assert decided(replace(FIXED, threshold=0.0), scored) == (Decision.REVIEW, Reason.NO_THRESHOLD)
-    proved = replace(
-        FIXED,
-        threshold_mode=ThresholdMode.CERTIFIED,
-        certified_for=Scorer(scored.model_version, scored.calibrator_version),
+    assert decided(replace(FIXED, fixed_threshold=0.0), scored) == (
+        Decision.REVIEW,
+        Reason.NO_THRESHOLD,
     )
+    proved = certified(0.8, Scorer(scored.model_version, scored.calibrator_version))
     assert decided(proved, scored) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
 
 
 def test_a_confidence_that_is_no_number_never_leaves_alone() -> None:
-    decision, _ = decided(replace(FIXED, threshold=0.0), scored_set(math.nan))
+    decision, _ = decided(replace(FIXED, fixed_threshold=0.0), scored_set(math.nan))
     assert decision is Decision.REVIEW
 
 
@@ -81,13 +91,13 @@ def test_a_new_service_sends_nothing(confidence: float) -> None:
 
 
 def test_a_change_becomes_the_policy_that_it_asks_for() -> None:
-    expected = RoutingPolicy(
+    expected = Policy(
         version="v2",
         target_accuracy=0.9,
         risk=0.05,
         auto_send=True,
         threshold_mode=ThresholdMode.FIXED,
-        threshold=0.8,
+        fixed_threshold=0.8,
         created_at=START,
         created_by="admin",
     )
@@ -154,7 +164,10 @@ def test_a_check_is_drawn_from_the_documents_name_and_never_from_its_score(
 ) -> None:
     plan = AuditPlan(certification, (1 - certification) * training)
     policy = replace(FIXED, audits=plan)
-    one, two = (policy.route(scored_set(c), Draws(draw, 0.0, 0.0)) for c in (confidence, other))
+    one, two = (
+        policy.gate_of(None).route(scored_set(c), Draws(draw, 0.0, 0.0))
+        for c in (confidence, other)
+    )
     drawn = AuditRole.CERTIFICATION
     assert (one.selection.role is drawn) == (two.selection.role is drawn) == (draw < certification)
 
@@ -169,7 +182,9 @@ def test_a_confident_document_that_is_drawn_waits_or_is_sent_as_the_owner_chose(
     mode: AuditMode, decision: Decision, draw: float, role: AuditRole
 ) -> None:
     policy = replace(FIXED, audits=AuditPlan(0.04, 0.02, mode))
-    found, reason, selection, *_ = policy.route(scored_set(0.9), Draws(draw, 0.0, 0.0))
+    found, reason, selection, *_ = policy.gate_of(None).route(
+        scored_set(0.9), Draws(draw, 0.0, 0.0)
+    )
     assert (found, reason) == (decision, Reason.AUDIT)
     assert (selection.role, selection.draw) == (role, draw)
     assert selection.inclusion_probability == pytest.approx(0.06)
@@ -178,9 +193,9 @@ def test_a_confident_document_that_is_drawn_waits_or_is_sent_as_the_owner_chose(
 def test_what_a_person_reads_anyway_serves_certification_but_is_no_training_audit() -> None:
     policy = replace(FIXED, audits=AuditPlan(0.04, 0.02))
     for draw, role in ((0.03, AuditRole.CERTIFICATION), (0.05, AuditRole.NONE)):
-        route = policy.route(scored_set(0.4), Draws(draw, 0.0, 0.0))
+        route = policy.gate_of(None).route(scored_set(0.4), Draws(draw, 0.0, 0.0))
         assert route[:3] == (Decision.REVIEW, Reason.BELOW_THRESHOLD, (role, draw, 1.0))
-    unknown = policy.route(scored_set(0.9, out_of_domain=True), Draws(0.03, 0.0, 0.0))
+    unknown = policy.gate_of(None).route(scored_set(0.9, out_of_domain=True), Draws(0.03, 0.0, 0.0))
     assert unknown.selection.role is AuditRole.NONE
 
 
@@ -188,7 +203,7 @@ def test_what_a_person_reads_anyway_serves_certification_but_is_no_training_audi
 def test_nothing_below_the_floor_leaves_alone(
     confidence: float, threshold: float, floor: float
 ) -> None:
-    policy = replace(FIXED, threshold=threshold, confidence_floor=floor)
+    policy = replace(FIXED, fixed_threshold=threshold, confidence_floor=floor)
     decision, _ = decided(policy, scored_set(confidence))
     assert (decision is Decision.AUTO) == (confidence >= threshold and confidence >= floor)
 
@@ -196,8 +211,7 @@ def test_nothing_below_the_floor_leaves_alone(
 def test_a_certified_threshold_holds_for_the_calibrator_that_it_was_proved_for() -> None:
     scored = scored_set(0.9)
     scorer = Scorer(scored.model_version, scored.calibrator_version)
-    certified = replace(FIXED, threshold_mode=ThresholdMode.CERTIFIED, certified_for=scorer)
-    assert decided(certified, scored) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
-    other = replace(certified, certified_for=scorer._replace(calibrator_version="another"))
+    assert decided(certified(0.8, scorer), scored) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
+    other = certified(0.8, scorer._replace(calibrator_version="another"))
     assert decided(other, scored) == (Decision.REVIEW, Reason.NO_THRESHOLD)
     assert other.least_of(scorer) is None

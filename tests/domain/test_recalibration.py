@@ -31,6 +31,7 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
+from setwise.service.domain.routing.segments import ALL, GateState
 from setwise.service.domain.truth import Check, check
 from tests.fakes import START, scored_set
 from tests.samples import annotation, outcome, prediction, task
@@ -136,8 +137,9 @@ def test_each_row_stands_for_the_documents_of_its_kind() -> None:
 
 def test_while_nothing_is_sent_fewer_reviews_are_left_to_learn_from() -> None:
     ramp = replace(POLICY, audits=replace(PLAN, ramp_up_rate=0.6))
-    threshold = replace(ramp, threshold_mode=ThresholdMode.FIXED, threshold=0.9)
-    for policy, share in ((ramp, 0.4), (threshold, 0.75), (replace(threshold, trip_id="t"), 0.4)):
+    threshold = replace(ramp, threshold_mode=ThresholdMode.FIXED, fixed_threshold=0.9)
+    tripped = threshold.with_gate(GateState(ALL, trip_id="t"))
+    for policy, share in ((ramp, 0.4), (threshold, 0.75), (tripped, 0.4)):
         one = reviewed_as("1")
         (row,) = gather(
             [one],

@@ -12,7 +12,7 @@ import pytest
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.labels import Additions
 from setwise.service.domain.predictions import Decision, Document, Submission
-from setwise.service.domain.routing.segments import Segmentation, SegmentRule
+from setwise.service.domain.routing.segments import GateState, SegmentBy
 from setwise.service.services.predictions import all_predicted
 from setwise.service.settings import Settings
 from tests.browsing import Browser
@@ -71,7 +71,7 @@ def test_downloads_are_for_those_who_read_reports(
 
 
 def test_it_shows_one_segment_with_its_documents(service: Service, browser: Browser) -> None:
-    service.fix_threshold(0.8, segmentation=Segmentation("site"), segments=(SegmentRule("north"),))
+    service.fix_threshold(0.8, segment_by=SegmentBy("site"), segments=(GateState("north"),))
     for site, text in (("north", "0.9"), ("north", "0.9"), ("south", "0.5")):
         body = {"document": {"text": text}, "metadata": {"site": site}}
         assert service.post("/v1/predictions", by="client", json=body).json()["segment"] == site

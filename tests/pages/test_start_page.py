@@ -192,10 +192,9 @@ def test_a_tripped_breaker_is_said(service: Service, browser: Browser) -> None:
     service.fix_threshold(0.9)
     with service.database() as transaction:
         stopped, policy = trip(), transaction.policies.current()
+        tripped = policy.with_gate(replace(policy.states[0], trip_id=stopped.id))
         transaction.breakers.add(stopped)
-        transaction.policies.add(
-            replace(policy, version=stopped.id, trip_id=stopped.id), replacing=policy.version
-        )
+        transaction.policies.add(replace(tripped, version=stopped.id), replacing=policy.version)
     page = read(browser.get("/")).text
     assert "The breaker has tripped: every document is reviewed." in page
 

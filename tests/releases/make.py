@@ -35,7 +35,7 @@ from setwise.service.domain.predictions import Document, IdempotencyKey, Predict
 from setwise.service.domain.recalibration import Options
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.audits import AuditPlan
-from setwise.service.domain.routing.segments import Segmentation, SegmentRule
+from setwise.service.domain.routing.segments import GateState, SegmentBy
 from setwise.service.domain.webhooks import EndpointChange, ReceiverResponse
 from setwise.service.logs import configure_logging
 from setwise.service.services.predictions import all_predicted
@@ -91,12 +91,12 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     services.webhooks.add(admin, EndpointChange("https://billing.example/hook", "billing"))
 
     def change(
-        mode: ThresholdMode, threshold: float | None, audits: AuditPlan, *segments: SegmentRule
+        mode: ThresholdMode, threshold: float | None, audits: AuditPlan, *segments: GateState
     ) -> None:
         wanted = PolicyChange(
             *(0.5, 0.6, True, mode, threshold),
             audits=audits,
-            segmentation=Segmentation("ward") if segments else None,
+            segment_by=SegmentBy("ward" if segments else None),
             segments=segments,
         )
         services.policy.change(admin, wanted, None)
@@ -137,7 +137,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     sent = predict(8)
     services.outcomes.report(client, sent[0].id, ["court"], "billing")
     change(ThresholdMode.FIXED, 0.1, AuditPlan(certification_rate=1.0, gold_reread_rate=1.0))
-    while services.policy.get(admin).trip_id is None:
+    while services.policy.get(admin).states[0].trip_id is None:
         predict(8)
         read(ann, wrong=True)
         read(lead, wrong=True)
@@ -153,7 +153,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     services.recalibration.activate(admin, calibration.id)
     application.registry.follow()
     # A segment with its own threshold, and a queue with a task in each state.
-    change(ThresholdMode.FIXED, 0.99, AuditPlan(), SegmentRule("3", threshold=0.99))
+    change(ThresholdMode.FIXED, 0.99, AuditPlan(), GateState("3", threshold=0.99))
     predict(1)
     change(ThresholdMode.FIXED, 0.99, AuditPlan())
     predict(6)

@@ -52,7 +52,7 @@ def tripped(loop: Loop) -> list[Prediction]:
     """Find sent sets wrong until the breaker trips; returns the predictions."""
     made = loop.predict(*["0.9"] * 30)
     loop.read(wrong_below=1.0)
-    assert loop.policy.trip_id is not None
+    assert loop.gate.trip_id is not None
     return made
 
 
@@ -78,7 +78,7 @@ def test_decisions_that_may_still_be_taken_back_count_once_they_stand(loop: Loop
     loop.settle(ANN, wrong_below=1.0)
     while (task := loop.claim(LEAD)) is not None:
         loop.reviews.decide(LEAD, task.id, ["c"], None, task.version)
-        if (trip := loop.policy.trip_id) is not None:
+        if (trip := loop.gate.trip_id) is not None:
             break
     assert trip is not None
 
@@ -130,7 +130,7 @@ def test_other_programs_and_the_trail_are_told_once(loop: Loop) -> None:
         ).items
     (told,), (event,) = messages, events
     assert told.data["policy_version"] == event.subject == loop.policy.version
-    assert told.data["trip_id"] == loop.policy.trip_id
+    assert told.data["trip_id"] == loop.gate.trip_id
     assert told.data["cause"] == "drift"
     assert told.client_id != CLIENT.id, "no client pulls it"
 
@@ -211,7 +211,7 @@ def test_audits_of_what_would_not_be_sent_do_not_count(loop: Loop) -> None:
     loop.predict(*["0.3"] * 30)
     loop.read(wrong_below=1.0)
     assert loop.breaker(LEAD).watch.counts()["audits"] == 0
-    assert loop.policy.trip_id is None
+    assert loop.gate.trip_id is None
 
 
 def test_documents_sent_while_they_are_audited_count_as_those_that_were_held(loop: Loop) -> None:
@@ -219,7 +219,7 @@ def test_documents_sent_while_they_are_audited_count_as_those_that_were_held(loo
     made = loop.predict(*["0.9"] * 30)
     assert {one.decision for one in made} == {Decision.AUTO}
     loop.read(wrong_below=1.0)
-    assert loop.policy.trip_id is not None
+    assert loop.gate.trip_id is not None
 
 
 def test_another_target_begins_with_audits_of_its_own(loop: Loop) -> None:
@@ -235,9 +235,9 @@ def test_another_target_begins_with_audits_of_its_own(loop: Loop) -> None:
 def test_a_change_of_policy_does_not_start_sending_again(loop: Loop) -> None:
     certified(loop)
     tripped(loop)
-    trip = loop.policy.trip_id
+    trip = loop.gate.trip_id
     fixed(loop)
-    assert loop.policy.trip_id == trip
+    assert loop.gate.trip_id == trip
     assert reasons(loop.predict("0.95")) <= {Reason.BREAKER}
 
 
@@ -245,7 +245,7 @@ def test_what_was_proved_before_the_alarm_no_longer_counts(loop: Loop) -> None:
     certified(loop)
     tripped(loop)
     loop.plan()
-    assert loop.policy.threshold is None, "the old certificate is not found again"
+    assert loop.gate.threshold is None, "the old certificate is not found again"
     found = loop.certify(ADMIN.id)
     assert (found.threshold, found.reason) == (None, "no-audits")
     excluded = found.evidence["excluded"]
@@ -270,7 +270,7 @@ def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:
     proof = loop.certify_if_due()
     assert proof is not None
     assert proof.threshold == 0.9
-    assert loop.policy.trip_id is not None, "a certificate alone starts nothing"
+    assert loop.gate.trip_id is not None, "a certificate alone starts nothing"
     assert reasons(loop.predict(*["0.95"] * 8)) == {Reason.BREAKER}
     reset = loop.reset(ADMIN)
     assert reset.certificate_id == proof.id
@@ -303,8 +303,8 @@ def test_a_fixed_threshold_goes_on_upon_the_owners_word_alone(loop: Loop) -> Non
         loop.reset(ADMIN)
     reset = loop.reset(ADMIN, uncertified=True)
     assert reset.certificate_id is None
-    assert loop.policy.certificate_id is None
-    assert loop.policy.trip_id is None
+    assert loop.gate.certificate_id is None
+    assert loop.gate.trip_id is None
     with pytest.raises(BreakerNotTripped):
         loop.reset(ADMIN, uncertified=True)
 
@@ -320,10 +320,10 @@ def test_the_owners_word_is_no_certificate(loop: Loop) -> None:
 def test_it_trips_again_on_what_is_predicted_after_the_reset(loop: Loop) -> None:
     fixed(loop)
     tripped(loop)
-    first = loop.policy.trip_id
+    first = loop.gate.trip_id
     loop.reset(ADMIN, uncertified=True)
     tripped(loop)
-    assert loop.policy.trip_id != first
+    assert loop.gate.trip_id != first
     assert [end is None for _, end in loop.breaker(LEAD).trips] == [True, False]
 
 

@@ -127,7 +127,7 @@ def test_a_calibrator_that_proved_better_serves_with_its_certificate(
     active, why = office.recalibration.run(Options(activate=Activate.IF_BETTER), lambda *_: None)
     assert active.active
     assert "A certificate holds for this calibrator; its threshold is in force" in why
-    assert office.policy.certified_for == Scorer(MODEL.version, kept.version)
+    assert office.gate.certified_for == Scorer(MODEL.version, kept.version)
 
 
 def test_back_at_the_old_calibrator_no_second_attempt_is_spent(office: Office) -> None:
@@ -171,7 +171,7 @@ def test_after_an_alarm_audits_from_before_it_prove_nothing_for_a_new_calibrator
     office.certified()
     office.predict(*["0.9"] * 100)
     office.read(wrong_below=0.95)
-    assert office.policy.trip_id is not None
+    assert office.gate.trip_id is not None
     office.recalibration.activate(ADMIN, office.learnt(-1.0).id)
     office.predict(*["0.9"] * 40)
     office.read()
@@ -189,7 +189,7 @@ def test_a_change_of_policy_before_the_next_prediction_keeps_the_new_certificate
     new = office.learnt(-1.0)
     office.recalibration.activate(ADMIN, new.id)
     office.plan(target=0.75)
-    assert office.policy.certified_for == Scorer(MODEL.version, new.version)
+    assert office.gate.certified_for == Scorer(MODEL.version, new.version)
 
 
 @ON_BOTH

@@ -65,7 +65,8 @@ def test_audits_prove_a_threshold_that_then_sends_by_itself(loop: Loop) -> None:
         assert {one.reason for one in later} == {reason}
     with loop.begin(read_only=True) as transaction:
         policy = transaction.policies.current()
-    assert (policy.certificate_id, policy.certified_for) == (made.id, made.scorer)
+    (state,) = policy.states
+    assert (state.certificate_id, state.certified_for) == (made.id, made.scorer)
 
 
 def test_too_few_audits_are_counted_and_nothing_is_sent(loop: Loop) -> None:
@@ -232,7 +233,7 @@ def test_more_is_audited_until_something_is_sent_and_again_after_a_trip(loop: Lo
     loop.plan(replace(plan, certification_rate=0.6))
     loop.predict(*["0.9"] * 100)
     loop.read(wrong_below=1.0)
-    assert loop.policy.trip_id is not None
+    assert loop.gate.trip_id is not None
     loop.plan(plan)
     assert audited() == pytest.approx(0.6, abs=0.15)
     assert {one.selection.inclusion_probability for one in loop.predict("0.9", "0.3")} == {1.0}
@@ -257,7 +258,7 @@ def test_a_policy_that_changes_meanwhile_is_not_overwritten(loop: Loop) -> None:
     with pytest.raises(StaleVersion):
         building.certifications(loop.begin, loop.now, meddling_id).certify(ADMIN.id)
     with loop.begin(read_only=True) as transaction:
-        assert transaction.policies.current().threshold is None
+        assert not transaction.policies.current().has_threshold
         assert transaction.certifications.page(after=None, limit=9).items == ()
 
 
@@ -270,8 +271,9 @@ def test_a_stricter_policy_falls_back_to_nothing_and_a_laxer_one_keeps_the_proof
         loop.plan(target=target)
         with loop.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
-        assert policy.threshold == threshold
-        assert policy.certificate_id == (proof.id if threshold else None)
+        (state,) = policy.states
+        assert state.threshold == threshold
+        assert state.certificate_id == (proof.id if threshold else None)
 
 
 KEPT = {"kind": "label", "name": "kept", "label": "z"}
@@ -299,17 +301,17 @@ def test_a_certificate_holds_for_the_documents_that_it_was_proved_for(
     loop.predict(*["0.9"] * 40)
     loop.read()
     proof = loop.certify(ADMIN.id)
-    assert loop.policy.certificate_id == proof.id
+    assert loop.gate.certificate_id == proof.id
     changed = replace(wanted(), rules=rules, audits=audits)
     effect = loop.policies.preview_change(ADMIN, changed)
     assert (effect.certificate_ends is None) is kept
     assert why is None or why in str(effect.certificate_ends)
     loop.plan(audits, rules=rules)
-    assert loop.policy.certificate_id == (proof.id if kept else None)
+    assert loop.gate.certificate_id == (proof.id if kept else None)
     sent = {one.decision for one in loop.predict(*["0.95"] * 8)}
     assert (Decision.AUTO in sent) is kept
     loop.plan(rules=[KEPT])
-    assert loop.policy.certificate_id == proof.id, "it holds again for the same documents"
+    assert loop.gate.certificate_id == proof.id, "it holds again for the same documents"
 
 
 def test_the_preview_of_rules_says_that_the_certificate_would_end() -> None:
@@ -355,7 +357,7 @@ def test_after_a_change_of_rules_the_schedule_waits_for_audits_drawn_under_them(
     again = loop.certify_if_due()
     assert again is not None
     assert again.attempt == 2
-    assert loop.policy.certificate_id == again.id
+    assert loop.gate.certificate_id == again.id
     assert loop.certify_if_due() is None
 
 
@@ -416,13 +418,13 @@ def test_audits_since_a_certificate_raise_its_threshold_to_the_next_proved_one()
     loop.predict(*["0.85"] * 100, *["0.99"] * 40)
     loop.read(wrong_below=0.92)
     assert loop.certifications.retest() is not None
-    assert loop.policy.threshold == 0.99
+    assert loop.gate.threshold == 0.99
     with loop.begin(read_only=True) as transaction:
         event = transaction.audit_trail.page(after=None, limit=1).items[0]
     assert event.action == "policy.retested"
     assert (event.detail["replaced"], event.detail["threshold"]) == (0.85, 0.99)
     loop.plan(target=0.75)
-    assert loop.policy.threshold == 0.99, "a change of the policy does not undo it"
+    assert loop.gate.threshold == 0.99, "a change of the policy does not undo it"
     assert loop.certifications.retest() is None
 
 
@@ -431,13 +433,13 @@ def test_a_threshold_that_a_retest_has_raised_comes_down_by_the_next_attempt_on_
     loop.predict(*["0.85"] * 24)
     loop.read(wrong_below=0.92)
     loop.certifications.retest()
-    assert loop.policy.threshold == 0.99
+    assert loop.gate.threshold == 0.99
     assert loop.certify_if_due() is None, "too few audits are new"
     loop.predict(*["0.85"] * 360)
     loop.read()
     again = loop.certify_if_due()
     assert again is not None
-    assert (again.threshold, loop.policy.threshold) == (0.85, 0.85)
+    assert (again.threshold, loop.gate.threshold) == (0.85, 0.85)
     assert loop.certify_if_due() is None, "all that is asked for is proved"
 
 
@@ -446,7 +448,7 @@ def test_a_retest_never_stops_everything() -> None:
     loop.predict(*["0.85"] * 100, *["0.99"] * 100)
     loop.read(wrong_below=1.0)
     loop.certifications.retest()
-    assert loop.policy.threshold == 0.99, "that is for the breaker"
+    assert loop.gate.threshold == 0.99, "that is for the breaker"
 
 
 def test_audits_from_before_a_certificate_do_not_count_again() -> None:
@@ -459,7 +461,7 @@ def test_audits_from_before_a_certificate_do_not_count_again() -> None:
         found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
     drawn = sum(one.selection.role is AuditRole.CERTIFICATION for one in late)
     assert drawn == sum(one.selection.role is AuditRole.CERTIFICATION for one in copies)
-    bets = bets_since(found, str(loop.policy.certificate_id), loop.now())
+    bets = bets_since(found, str(loop.gate.certificate_id), loop.now())
     assert [bet.right for bet in bets] == [False] * drawn
 
 
@@ -473,7 +475,7 @@ def test_a_floor_raises_the_threshold_to_one_that_is_proved_too(loop: Loop) -> N
     for floor, threshold in ((0.92, 0.95), (0.97, None), (0.5, 0.95)):
         loop.plan(confidence_floor=floor)
         with loop.begin(read_only=True) as transaction:
-            assert transaction.policies.current().threshold == threshold
+            assert transaction.policies.current().states[0].threshold == threshold
 
 
 def test_a_fixed_threshold_is_left_alone(loop: Loop) -> None:
@@ -483,7 +485,7 @@ def test_a_fixed_threshold_is_left_alone(loop: Loop) -> None:
     assert loop.certify_if_due() is None
     assert loop.certify(ADMIN.id).threshold == 0.9
     with loop.begin(read_only=True) as transaction:
-        assert transaction.policies.current().threshold == 0.95
+        assert transaction.policies.current().fixed_threshold == 0.95
 
 
 def test_one_certification_is_asked_for_at_a_time(loop: Loop) -> None:

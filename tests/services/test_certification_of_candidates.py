@@ -110,9 +110,9 @@ def test_a_better_model_is_certified_and_sends_as_soon_as_it_is_activated(office
     assert found["n_audits"] == found["other_models"] == drawn(made)
     assert found["n_predictions"] == len(made) - drawn(made)
     assert found["trained_on_audits"] is False
-    assert office.policy.threshold is None, "another model serves"
+    assert office.gate.threshold is None, "another model serves"
     office.models.activate(ADMIN, NEW.id)
-    assert (office.policy.threshold, office.policy.certificate_id) == (0.95, proof.id)
+    assert (office.gate.threshold, office.gate.certificate_id) == (0.95, proof.id)
     office.predictors.predictor = Better()
     assert Decision.AUTO in {one.decision for one in office.predict(*["0.9"] * 8)}
 
@@ -137,9 +137,9 @@ def test_the_first_model_sends_again_by_its_certificate_after_a_rollback() -> No
     proof = office.certify(ADMIN.id)
     assert proof.threshold == 0.9
     office.models.activate(ADMIN, NEW.id)
-    assert office.policy.certificate_id == proof.id
+    assert office.gate.certificate_id == proof.id
     office.models.roll_back(ADMIN, NEW.version)
-    assert (office.policy.threshold, office.policy.certificate_id) == (0.9, proof.id)
+    assert (office.gate.threshold, office.gate.certificate_id) == (0.9, proof.id)
 
 
 def test_documents_whose_texts_are_erased_do_not_count(office: Office) -> None:

@@ -36,7 +36,7 @@ def office() -> Office:
 def test_a_changed_policy_is_in_force_and_on_record(office: Office) -> None:
     changed = office.change_policy(ADMIN.calling_from(None, "r"), change(), FIRST_POLICY_VERSION)
     assert office.get_policy(ADMIN) == changed
-    assert (changed.threshold, changed.created_by) == (0.8, ADMIN.id)
+    assert (changed.fixed_threshold, changed.created_by) == (0.8, ADMIN.id)
     (event,) = office.database.contents.events.values()
     assert (event.action, event.subject, event.request_id) == (
         "policy.changed",

@@ -55,12 +55,13 @@ def test_a_certified_policy_gets_the_certificate_that_it_would_get(
 ) -> None:
     wanted = {"threshold_mode": ThresholdMode.CERTIFIED, "threshold": None, "risk": 0.1}
     bare = preview(database, **wanted)
-    assert (bare.after.threshold, bare.then.sent) == (None, 0)
+    assert (bare.after.has_threshold, bare.then.sent) == (False, 0)
     proof = certification(0.8)
     with database() as transaction:
         transaction.certifications.add(proof)
     proved = preview(database, **wanted)
-    assert (proved.after.threshold, proved.after.certificate_id) == (0.8, proof.id)
+    (state,) = proved.after.states
+    assert (state.threshold, state.certificate_id) == (0.8, proof.id)
     assert proved.then.sent == 3
 
 

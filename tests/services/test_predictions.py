@@ -85,7 +85,7 @@ def test_a_prediction_carries_what_its_decision_rests_on(world: World) -> None:
     assert made.scored.model_version == "sha256:model"
     assert (made.client_id, made.created_at) == (CLIENT.id, world.now())
     draws = LOTTERY(CLIENT.id, made.name, made.document.content or b"")
-    assert policy.route(made.scored, draws) == (
+    assert policy.gate_of(None).route(made.scored, draws) == (
         made.decision,
         made.reason,
         made.selection,

@@ -163,7 +163,8 @@ def test_what_was_proved_for_a_calibrator_is_in_force_again_with_it(desk: Desk) 
     assert "its threshold is in force" in serving.notice
     with desk.begin(read_only=True) as transaction:
         policy = transaction.policies.current()
-    assert (policy.certificate_id, policy.certified_for) == (proof.id, scorer)
+    (state,) = policy.states
+    assert (state.certificate_id, state.certified_for) == (proof.id, scorer)
     assert desk.recalibration.activate(ADMIN, desk.second.id).threshold is None
     assert desk.recalibration.roll_back(ADMIN, desk.second.version).threshold == 0.85
 

@@ -105,7 +105,7 @@ def test_a_new_version_is_registered_shadows_and_is_compared_on_the_same_audits(
     assert found["serving_right"] == 0
     assert found["p_value"] < 0.001
     assert "activate it by hand" in str(result["reason"])
-    assert office.policy.certificate_id is None
+    assert office.gate.certificate_id is None
 
 
 def test_one_job_at_a_time(office: Office) -> None:

@@ -10,12 +10,12 @@ from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.certification import Certification, Score, Scorer
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.files import annotation_row, prediction_row
-from setwise.service.domain.policy import RoutingPolicy
-from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, Submission
+from setwise.service.domain.policy import Policy
+from setwise.service.domain.predictions import Document, Prediction, Reason, Submission
 from setwise.service.domain.reports import Span
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.derivations import Derivation
-from setwise.service.domain.routing.segments import Segmentation, SegmentRule
+from setwise.service.domain.routing.segments import GateState, SegmentBy
 from setwise.service.runtime.schedule import outcome_of
 from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.predictions import all_predicted
@@ -27,7 +27,7 @@ from tests.loop import RIGHT, WRONG, Loop, settle_all, unlike, wanted
 from tests.samples import ADMIN, ANN, CLIENT, LEAD
 from tests.sqlite import Database
 
-BY_SITE = Segmentation("site", most=3)
+BY_SITE = SegmentBy("site", most=3)
 MODEL = "sha256:model"
 MOST = AuditPlan(certification_rate=0.3, ramp_up_rate=0.85, gold_reread_rate=1.0)
 
@@ -74,9 +74,9 @@ class Sites(Loop):
                 lambda made: WRONG if made.document.metadata.get("site") in bad else RIGHT,
             )
 
-    def divide(self, by: Segmentation | None = BY_SITE, **rest: object) -> RoutingPolicy:
+    def divide(self, by: SegmentBy = BY_SITE, **rest: object) -> Policy:
         """Put a policy with segments into force, at a risk of .1 for each of three."""
-        change = wanted(MOST, segmentation=by, reason="to see it", **rest)
+        change = wanted(MOST, segment_by=by, reason="to see it", **rest)
         return self.change_policy(ADMIN, replace(change, risk=0.3), None)
 
     def attempts(self) -> list[Certification]:
@@ -150,8 +150,8 @@ def test_a_certification_job_reports_an_attempt_of_each_segment(quick: Sites) ->
     ]
 
 
-def test_another_division_has_the_risk_that_is_left(quick: Sites) -> None:
-    quick.divide(None)
+def test_other_segments_have_the_risk_that_is_left(quick: Sites) -> None:
+    quick.divide(SegmentBy())
     quick.send(*["north"] * 10)
     quick.check()
     assert quick.certify().evidence["risk"] == pytest.approx(0.3 / 2)
@@ -159,15 +159,15 @@ def test_another_division_has_the_risk_that_is_left(quick: Sites) -> None:
     quick.arrive("north")
     risks = [quick.certify(segment="north").evidence["risk"] for _ in range(2)]
     assert risks == pytest.approx([0.15 / 3 / 2, 0.15 / 3 / 6])
-    quick.divide(replace(BY_SITE, by="ward"))
+    quick.divide(replace(BY_SITE, field="ward"))
     risks.append(quick.certify(segment="other").evidence["risk"])
     assert risks[-1] == pytest.approx((0.15 - sum(risks[:2])) / 3 / 2)
-    quick.divide(None)
+    quick.divide(SegmentBy())
     assert quick.certify().evidence["risk"] == pytest.approx((0.3 - sum(risks)) / 6), "its second"
 
 
 def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> None:
-    quick.divide(None)
+    quick.divide(SegmentBy())
     quick.send(*["north"] * 15, *["south"] * 4, *["north"] * 45)
     quick.check("south")
     assert quick.certify().threshold == 0.9
@@ -191,7 +191,7 @@ def test_new_values_are_listed_and_named_as_long_as_there_is_room(quick: Sites) 
 
 def test_other_has_a_certificate_and_a_breaker_of_its_own() -> None:
     loop = Sites(Database(), rule=BreakerRule(run_length=200.0))
-    loop.divide(segments=(SegmentRule("north"), SegmentRule("south")))
+    loop.divide(segments=(GateState("north"), GateState("south")))
     loop.send(*["north"] * 25, *["west", "east"] * 13)
     loop.check("north")
     loop.certify_if_due()
@@ -214,7 +214,7 @@ def test_other_has_a_certificate_and_a_breaker_of_its_own() -> None:
 def test_a_value_that_came_after_the_proof_of_other_waits_until_it_is_proved_with_it(
     quick: Sites,
 ) -> None:
-    quick.divide(segments=(SegmentRule("north"), SegmentRule("south")))
+    quick.divide(segments=(GateState("north"), GateState("south")))
     quick.send(*["west", ""] * 25)
     quick.check()
     quick.certify_if_due()
@@ -226,7 +226,7 @@ def test_a_value_that_came_after_the_proof_of_other_waits_until_it_is_proved_wit
     assert 0.5 < audited.count("site=late") / audited.count("site=west") < 2.0, (
         "all are drawn alike"
     )
-    quick.divide(segments=(SegmentRule("north"), SegmentRule("south")), confidence_floor=0.5)
+    quick.divide(segments=(GateState("north"), GateState("south")), confidence_floor=0.5)
     assert reasons(quick.send(*["late"] * 8)) == {Reason.NO_THRESHOLD}
     quick.check()
     again = quick.certify_if_due()
@@ -242,7 +242,7 @@ def test_a_value_that_came_after_the_proof_of_other_waits_until_it_is_proved_wit
 
 
 def test_one_segment_has_one_certificate_at_the_whole_risk_and_new_sites_wait(quick: Sites) -> None:
-    policy = quick.divide(Segmentation("site", most=1))
+    policy = quick.divide(SegmentBy("site", most=1))
     quick.send(*["north", "south"] * 20)
     quick.check()
     assert quick.certifications.list_segments() == []
@@ -262,7 +262,7 @@ def test_one_segment_has_one_certificate_at_the_whole_risk_and_new_sites_wait(qu
 def test_the_certificate_of_other_ends_when_one_of_its_values_becomes_a_segment(
     quick: Sites,
 ) -> None:
-    quick.divide(segments=(SegmentRule("north"), SegmentRule("south")))
+    quick.divide(segments=(GateState("north"), GateState("south")))
     quick.send(*["west", ""] * 25)
     quick.check()
     quick.certify_if_due()
@@ -289,7 +289,7 @@ def test_a_value_that_is_listed_by_itself_ends_the_certificate_of_other_too(quic
 
 def test_an_alarm_in_other_sets_aside_what_a_later_segment_had_before() -> None:
     loop = Sites(Database(), rule=BreakerRule(run_length=200.0))
-    loop.divide(segments=(SegmentRule("north"), SegmentRule("south")))
+    loop.divide(segments=(GateState("north"), GateState("south")))
     for bad in ((), ("west",)):
         loop.send(*["west", "north"] * 25)
         loop.check(*bad)
@@ -307,17 +307,17 @@ def test_a_segment_that_was_tried_stays_listed_and_counts(quick: Sites) -> None:
     quick.check("south")
     quick.certify_if_due()
     with pytest.raises(InvalidRequest, match="stay listed"):
-        quick.divide(segments=(SegmentRule("west"),))
+        quick.divide(segments=(GateState("west"),))
     with pytest.raises(InvalidRequest, match="shared among all"):
         quick.divide(replace(BY_SITE, most=2))
-    more = quick.divide(replace(BY_SITE, most=4), segments=(SegmentRule("west"),))
+    more = quick.divide(replace(BY_SITE, most=4), segments=(GateState("west"),))
     assert more.values == ("west", "north", "south", "other")
     assert reasons(quick.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
 
 
 def test_other_bands_are_other_segments(quick: Sites) -> None:
-    quick.divide(Segmentation("text_length", (8,), most=3))
-    other = quick.divide(Segmentation("text_length", (4, 9), most=4))
+    quick.divide(SegmentBy("text_length", (8,), most=3))
+    other = quick.divide(SegmentBy("text_length", (4, 9), most=4))
     assert other.values == ("0-3", "4-8", "9-", "other")
 
 
@@ -348,14 +348,14 @@ def test_the_breaker_stops_the_segment_that_went_bad() -> None:
     assert reasons(loop.send(*["north"] * 8)) == {Reason.ABOVE_THRESHOLD}
     assert len(loop.actions("policy.tripped")) == 1
     state = loop.breaker(ADMIN)
-    assert (state.watch.policy.key, state.trip and state.trip.segment) == (("site=south",) * 2)
+    assert (state.watch.gate.key, state.trip and state.trip.segment) == (("site=south",) * 2)
     assert loop.breaker(ADMIN, "north").trip is None
     with pytest.raises(InvalidRequest, match="Reset the breaker"):
-        loop.divide(Segmentation("ward"))
-    loop.divide(segments=(SegmentRule("north"),))
+        loop.divide(SegmentBy("ward"))
+    loop.divide(segments=(GateState("north"),))
     assert reasons(loop.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
     with loop.begin(read_only=True) as transaction:
-        assert transaction.policies.current().gate("site=south").trip_id is not None
+        assert transaction.policies.current().gate_of("site=south").tripped
     # New evidence of the segment proves its threshold again.
     loop.now.advance(days=30)
     loop.send(*["south"] * 25)
@@ -401,7 +401,7 @@ def test_another_calibrator_is_certified_for_each_segment_before_it_serves(quick
         policy = quick.certifications.activated(transaction, scorer, scores, ADMIN.id)
     of_north, of_south = (one for one in quick.attempts() if one.scorer == scorer)
     assert {of_north.segment, of_south.segment} == {"site=north", "site=south"}
-    found = [(gate.threshold, gate.certified_for) for gate in policy.gates]
+    found = [(gate.threshold, gate.state.certified_for) for gate in policy.gates]
     assert found == [(0.8, scorer)] * 2 + [(None, None)]
 
 
@@ -415,7 +415,7 @@ def test_each_segment_shows_what_it_sends_and_how_many_audits_it_lacks(quick: Si
     usual = building.certifications(quick.begin, quick.now)
     states, unlisted = Segments(quick.begin, quick.now, quick.new_id, usual).states(LEAD)
     assert unlisted == {"east": 2}
-    assert [state.value for state in states] == ["north", "south", "west", "other"]
+    assert [state.gate.segment.value for state in states] == ["north", "south", "west", "other"]
     north, south, _, other = states
     assert (north.gate.threshold, north.progress.missing) == (0.9, None)
     assert north.forecast.sent == north.forecast.documents == 30
@@ -482,14 +482,14 @@ def test_the_cockpit_speaks_of_one_segment(quick: Sites) -> None:
         lambda seen: seen.certificate.progress.audits,
     ):
         assert sum(map(total, (north, south, other))) == total(every)
-    assert every.segments == ("north", "south", "other")
+    assert every.policy.values == ("north", "south", "other")
     with pytest.raises(InvalidRequest, match="no segment 'east'"):
         reports.cockpit(LEAD, segment="east")
 
 
 def test_other_segments_are_of_the_same_field(quick: Sites) -> None:
     quick.send("north", "")
-    quick.divide(Segmentation("ward"))
+    quick.divide(SegmentBy("ward"))
     quick.send("north", "north")
     quick.divide()
     quick.send("")
@@ -497,25 +497,16 @@ def test_other_segments_are_of_the_same_field(quick: Sites) -> None:
 
 
 def test_a_segment_has_its_own_audit_rates(quick: Sites) -> None:
-    rare = SegmentRule("north", audits=AuditPlan(certification_rate=0.0))
+    rare = GateState("north", audits=AuditPlan(certification_rate=0.0))
     quick.divide(segments=(rare,))
     made = quick.send(*["north"] * 20, *["south"] * 20)
     audited = {one.segment for one in made if one.selection.role.value == "certification"}
     assert audited == {"site=south"}
-    assert quick.divide().segments[0].audits == rare.audits, "unless stated, segments stay"
+    assert quick.divide().states[0].audits == rare.audits, "unless stated, segments stay"
 
 
 def test_lengths_of_texts_divide_documents_into_bands(quick: Sites) -> None:
-    quick.divide(Segmentation("text_length", (8,), most=3))
+    quick.divide(SegmentBy("text_length", (8,), most=3))
     made = quick.send("", text="0.9") + quick.send("", text="0.900000000")
     assert [one.segment for one in made] == ["text_length=0-7", "text_length=8-"]
-    assert [rule.value for rule in quick.policy.segments] == ["0-7", "8-"]
-
-
-def test_a_policy_of_the_previous_release_s_servers_sends_nothing_of_segments(
-    quick: Sites,
-) -> None:
-    """They know neither segments nor their thresholds, so the policy's own must be empty."""
-    certified_sites(quick)
-    assert (quick.policy.threshold, quick.policy.certificate_id) == (None, None)
-    assert {one.decision for one in quick.send("north")} <= {Decision.AUTO, Decision.REVIEW}
+    assert quick.policy.values == ("0-7", "8-", "other")

@@ -17,7 +17,8 @@ from tests.fakes import START
 
 NOW = START + timedelta(weeks=60)
 CONFIDENCE = 0.95
-GATE = replace(first_policy(START), target_accuracy=0.9, audits=AuditPlan(gold_reread_rate=1.0))
+POLICY = replace(first_policy(START), target_accuracy=0.9, audits=AuditPlan(gold_reread_rate=1.0))
+GATE = POLICY.gates[0]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.breaker import Position
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import CertificateNeeded, NotEnoughReviews, RatesUnknown
-from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Prediction, Submission
 from setwise.service.domain.recalibration import Activate, Options
 from setwise.service.domain.reviews import ReviewKind
@@ -108,7 +107,7 @@ class _Run:
         services = self.office.services
         services.breaker.watch()
         services.certification.certify_if_due()
-        if services.policy.get(self.office.owner).trip_id is not None:
+        if services.policy.get(self.office.owner).gates[0].tripped:
             with suppress(CertificateNeeded):  # the breaker stays open
                 services.breaker.reset(self.office.owner)
 
@@ -134,7 +133,7 @@ class _Run:
     def _certified(self) -> bool:
         """Return whether a certificate lets sets of the active model be sent."""
         policy = self.office.services.policy.get(self.office.owner)
-        certifies = policy.threshold_mode is ThresholdMode.CERTIFIED and policy.trip_id is None
+        certifies = policy.certified and not policy.gates[0].tripped
         return certifies and policy.least_of(self._scorer()) is not None
 
     def _post(self, week: int, day: int) -> list[Prediction]:

@@ -12,13 +12,13 @@ import pytest
 
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.routing.audits import Identity, Lottery
 from setwise.service.domain.routing.rules import LabelRule
-from setwise.service.domain.routing.segments import Segmentation
+from setwise.service.domain.routing.segments import SegmentBy
 from setwise.service.services.analysis.proofs import spent
-from tests.simulation.evidence import GATE, NOW, Audits, attempt, certified
+from tests.simulation.evidence import GATE, NOW, POLICY, Audits, attempt, certified
 
 Record = Callable[[str, object], None]
 
@@ -77,25 +77,25 @@ def test_rules_for_the_worst_labels_prove_nothing_by_luck(
     assert false <= at_most(SHARE, runs)
 
 
-def divided(place: int) -> RoutingPolicy:
-    return replace(GATE, segmentation=Segmentation(f"field {place}", most=2))
+def by_field(place: int) -> Policy:
+    return replace(POLICY, segment_by=SegmentBy(f"field {place}", most=2))
 
 
 @RUNS
-def test_divisions_that_are_tried_on_the_same_audits_share_one_risk(
+def test_fields_that_are_tried_on_the_same_audits_share_one_risk(
     runs: int, record_property: Record
 ) -> None:
     random, false = np.random.default_rng(61), 0
     for _ in range(runs):
         right, tried, luck = random.random(500) < 0.9, [], False
         for place in range(4 if runs < 100 else 12):
-            policy = divided(place)
+            policy = by_field(place)
             inside = random.random(500) < 0.5
             for part in (inside, ~inside):
                 elsewhere, left = spent(policy, tried)
                 found = attempt(
                     Audits(right[part], weeks=3.0),
-                    gate=replace(GATE, risk=policy.risk / 2),
+                    gate=policy.gates[0],
                     elsewhere=elsewhere,
                     left=left,
                 )

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from setwise.service.domain.certification import Bet, Certification, Scorer
+from setwise.service.domain.routing.segments import ALL, GateState
 from setwise.service.services.analysis.proofs import SCHEDULE, retested
-from tests.simulation.evidence import GATE, NOW, Audits, attempt
+from tests.simulation.evidence import GATE, NOW, POLICY, Audits, attempt
 
 STEP = 500
 
@@ -24,7 +25,8 @@ def lowest_share(random: np.random.Generator, n: int) -> float | None:
         if proof is not None:
             new = zip(confidence[since:now], right[since:now], strict=True)
             bets = [Bet(each, bool(good), 1.0) for each, good in new]
-            gate = replace(gate, threshold=retested(proof.proved(None), bets, GATE.target_accuracy))
+            threshold = retested(proof.proved(None), bets, POLICY.target_accuracy)
+            gate = replace(gate, state=replace(gate.state, threshold=threshold))
         if SCHEDULE.missing(gate, before, now) != 0:
             continue
         place += 1
@@ -32,7 +34,8 @@ def lowest_share(random: np.random.Generator, n: int) -> float | None:
         before = _certification(attempt(drawn, predicted=predicted, place=place), place)
         if before.threshold is not None:
             proof, since = before, now
-            gate = replace(gate, threshold=before.threshold, certificate_id=before.id)
+            state = GateState(ALL, before.threshold, certificate_id=before.id)
+            gate = replace(gate, state=state)
     return None if gate.threshold is None else float(np.mean(np.array(predicted) >= gate.threshold))
 
 
@@ -41,7 +44,7 @@ def _certification(evidence, place: int) -> Certification:
         id=f"{place}",
         scorer=Scorer("m", "c"),
         policy_version="now",
-        target_accuracy=GATE.target_accuracy,
+        target_accuracy=POLICY.target_accuracy,
         risk=GATE.risk,
         attempt=place,
         threshold=evidence["threshold"] if evidence["certified"] else None,

@@ -230,7 +230,7 @@ def test_of_many_changes_of_one_policy_one_wins(begin: Transactions, engine: Eng
 
     won = at_once([lambda n=n: replace(n / THREADS) for n in range(THREADS)])
     assert won.count(True) == 1
-    assert count(engine, "routing_policies") == 2
+    assert count(engine, "policies") == 2
     assert count(engine, "audit_events") == 1
 
 

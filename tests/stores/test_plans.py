@@ -200,7 +200,7 @@ def test_no_request_reads_a_whole_table(planned: Engine, query) -> None:
 
 def test_the_policy_in_force_is_found_in_an_index(planned: Engine) -> None:
     (_, found), *_ = plans(planned, lambda it: it.policies.current())
-    assert "uq_routing_policies_ordinal" in found or "autoindex_routing_policies" in found
+    assert "uq_policies_ordinal" in found or "autoindex_policies" in found
     assert not reads_a_whole_table(planned, found)
     assert "TEMP B-TREE" not in found
     assert "Sort " not in found
@@ -234,9 +234,7 @@ def test_audits_are_found_among_all_predictions_by_index(
     for statement, plan in plans(planned, query):
         whole = reads_a_whole_table(planned, plan)
         # There are few policies.
-        assert not [step for step in whole if "routing_policies" not in step], (
-            f"{statement}\n{plan}"
-        )
+        assert not [step for step in whole if "policies" not in step], f"{statement}\n{plan}"
         assert index in plan, f"{statement}\n{plan}"
 
 

@@ -1,22 +1,22 @@
 """The policy in force, and those before it."""
 
-from setwise.service.domain.policy import FIRST_POLICY_VERSION, RoutingPolicy, first_policy
+from setwise.service.domain.policy import FIRST_POLICY_VERSION, Policy, first_policy
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import change
 
 
-def policy(number: int, **fields: object) -> RoutingPolicy:
+def policy(number: int, **fields: object) -> Policy:
     version = f"019b7a0b-0000-7000-8000-{number:012x}"
     return change(**fields).as_policy(version, START, "system")
 
 
-def current(begin: Transactions) -> RoutingPolicy:
+def current(begin: Transactions) -> Policy:
     with begin(read_only=True) as transaction:
         return transaction.policies.current()
 
 
-def replace_policy(begin: Transactions, new: RoutingPolicy, replacing: str) -> None:
+def replace_policy(begin: Transactions, new: Policy, replacing: str) -> None:
     with begin() as transaction:
         transaction.policies.add(new, replacing=replacing)
 

@@ -20,7 +20,7 @@ from setwise.service.domain.reviews import (
     rival_answers,
 )
 from setwise.service.domain.routing.audits import Selection
-from setwise.service.domain.routing.segments import Segment
+from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, prediction, task
@@ -54,7 +54,7 @@ def next_for(
     escalated: bool = False,
     only: str | None = None,
     wanted: QueueFilter = EVERYTHING,
-    segment: Segment | None = None,
+    segment: Segment = ALL_DOCUMENTS,
 ) -> ReviewTask | None:
     with begin() as transaction:
         return transaction.reviews.next_for(
@@ -508,12 +508,12 @@ def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks
     for wanted, segment, found in (
         (QueueFilter(), north, plain),
         (QueueFilter(), south, other),
-        (QueueFilter(label="a"), None, plain),
-        (QueueFilter(label="b"), None, other),
-        (QueueFilter(label="c"), None, blind),
+        (QueueFilter(label="a"), ALL_DOCUMENTS, plain),
+        (QueueFilter(label="b"), ALL_DOCUMENTS, other),
+        (QueueFilter(label="c"), ALL_DOCUMENTS, blind),
         (QueueFilter(label="b"), north, None),
         (QueueFilter(label="a"), south, blind),
-        (QueueFilter(prioritized=True), None, None),
+        (QueueFilter(prioritized=True), ALL_DOCUMENTS, None),
     ):
         assert next_for(begin, ANN, wanted=wanted, segment=segment) == found
 

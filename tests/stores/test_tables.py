@@ -41,7 +41,7 @@ def filled(module_engine: Engine) -> Engine:
     """Return an engine on a database with rows in every table."""
     _fill(module_engine)
     with module_engine.begin() as connection:
-        _insert(connection, "policy_segments", {"place": 1, "value": "south"})
+        _insert(connection, "gates", {"place": 2, "value": "south"})
     return module_engine
 
 
@@ -106,8 +106,8 @@ HISTORY = [
     "breaker_trips",
     "breaker_resets",
     "audit_events",
-    "routing_policies",
-    "policy_segments",
+    "policies",
+    "gates",
     "model_activations",
     "calibrations",
     "calibration_activations",
@@ -163,14 +163,14 @@ ROWS: dict[str, dict[str, object]] = {
         "seen_at": START, "expires_at": START,
     },
     "sign_in_attempts": {"key": b"x", "count": 0, "last_at": START},
-    "routing_policies": {
+    "policies": {
         "version": MISSING, "ordinal": 2, "target_accuracy": 0.9, "risk": 0.1, "auto_send": True,
-        "threshold_mode": "fixed", "threshold": 0.5, "created_at": START, "created_by": "x",
+        "threshold_mode": "fixed", "fixed_threshold": 0.5, "created_at": START, "created_by": "x",
         "certification_rate": 0.0, "training_rate": 0.0, "audit_mode": "hold", "overlap_rate": 0.0,
-        "gold_reread_rate": 0.0, "rules": [],
+        "gold_reread_rate": 0.0, "rules": [], "segment_by": {},
     },
-    "policy_segments": {
-        "policy_version": FIRST_POLICY_VERSION, "place": 0, "value": "north", "threshold": 0.5,
+    "gates": {
+        "policy_version": FIRST_POLICY_VERSION, "place": 1, "value": "north", "threshold": 0.5,
     },
     "predictions": {
         "id": MISSING, "client_id": "c", "text": InRow("x", ()), "metadata": InRow({}, ()),
@@ -249,7 +249,7 @@ ROWS: dict[str, dict[str, object]] = {
     },
 }  # fmt: skip
 CHANGED_SINCE = [
-    ("routing_policies", name)
+    ("policies", name)
     for name in (
         "confidence_floor", "certification_rate", "training_rate", "overlap_rate",
         "gold_reread_rate", "ramp_up_rate",
@@ -277,7 +277,7 @@ def _insert(connection: Connection, table: str, changes: dict[str, object]) -> N
         ModelStore(connection).add(registered)
         row["model_id"] = registered.id
     if table == "breaker_trips":
-        _insert(connection, "routing_policies", {})
+        _insert(connection, "policies", {})
     if table == "breaker_resets":
         row["trip_id"] = prediction().id
         _insert(connection, "breaker_trips", {"id": row["trip_id"]})
@@ -321,16 +321,17 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("sessions", {"digest": bytes(33)}, "digest_is_sha256"),
         ("sign_in_attempts", {"count": -1}, "count_counts"),
         ("other_scores", {"confidence": 1.5}, "confidence_is_probability"),
-        ("routing_policies", {"threshold_mode": "guessed"}, "threshold_mode"),
-        ("routing_policies", {"target_accuracy": 1.0}, "target_is_share"),
-        ("routing_policies", {"target_accuracy": 0.0}, "target_is_share"),
-        ("routing_policies", {"risk": 0.0}, "risk_is_probability"),
-        ("routing_policies", {"risk": 1.0}, "risk_is_probability"),
-        ("routing_policies", {"threshold": 1.1}, "threshold_is_probability"),
-        ("routing_policies", {"threshold": -0.1}, "threshold_is_probability"),
-        ("routing_policies", {"threshold": None}, "fixed_has_threshold"),
-        ("policy_segments", {"threshold": 1.1}, "threshold_is_probability"),
-        ("policy_segments", {"threshold": -0.1}, "threshold_is_probability"),
+        ("policies", {"threshold_mode": "guessed", "fixed_threshold": None}, "threshold_mode"),
+        ("policies", {"target_accuracy": 1.0}, "target_is_share"),
+        ("policies", {"target_accuracy": 0.0}, "target_is_share"),
+        ("policies", {"risk": 0.0}, "risk_is_probability"),
+        ("policies", {"risk": 1.0}, "risk_is_probability"),
+        ("policies", {"fixed_threshold": 1.1}, "fixed_threshold_is_share"),
+        ("policies", {"fixed_threshold": -0.1}, "fixed_threshold_is_share"),
+        ("policies", {"fixed_threshold": None}, "fixed_has_threshold"),
+        ("policies", {"threshold_mode": "certified"}, "fixed_has_threshold"),
+        ("gates", {"threshold": 1.1}, "threshold_is_probability"),
+        ("gates", {"threshold": -0.1}, "threshold_is_probability"),
         ("calibrations", {"noise": "loud"}, "noise"),
         ("predictions", {"decision": "maybe"}, "decision"),
         ("predictions", {"reason": "whim"}, "reason"),
@@ -351,7 +352,7 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("annotations", {"chosen_rank": -1}, "rank_counts"),
         ("annotations", {"seconds": -1.0}, "seconds_pass"),
         ("annotations", {"kind": "chat"}, "kind"),
-        ("routing_policies", {"audit_mode": "lose"}, "audit_mode"),
+        ("policies", {"audit_mode": "lose"}, "audit_mode"),
         ("predictions", {"audit_role": "spy"}, "audit_role"),
         *((table, {name: 1.5}, f"{name}_is_share") for table, name in CHANGED_SINCE),
         *((table, {name: -0.5}, f"{name}_is_share") for table, name in CHANGED_SINCE),
@@ -423,7 +424,7 @@ TWICE: dict[str, Callable[[Connection], None]] = {
     "a key's digest": lambda it: [
         _insert(it, "api_keys", {"id": prediction().id}) for _ in range(2)
     ],
-    "a policy's ordinal": lambda it: _insert(it, "routing_policies", {"ordinal": 1}),
+    "a policy's ordinal": lambda it: _insert(it, "policies", {"ordinal": 1}),
     "a task of plain review": lambda it: (
         _insert(it, "review_tasks", {}),
         it.execute(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
 from setwise.service.domain.routing.audits import (
     AuditRole,
@@ -40,15 +40,11 @@ class RoutingResult(NamedTuple):
         )
 
     @classmethod
-    def derived(
-        cls, policy: RoutingPolicy, scored: ScoredSet, draw: float | None, document: Document
-    ) -> Self:
-        """Return a policy's decision on a score and the document's draw."""
+    def derived(cls, gate: Gate, scored: ScoredSet, draw: float | None, document: Document) -> Self:
+        """Return a gate's decision on a score and the document's draw."""
         # Predictions from before audits existed have no draw, and their policies have no audits.
         draws = Draws(audit=1.0 if draw is None else draw, overlap=1.0, reread=1.0)
-        decision, reason, selection, threshold, rule = policy.route(
-            scored, draws, document.metadata
-        )
+        decision, reason, selection, threshold, rule = gate.route(scored, draws, document.metadata)
         return cls(
             decision,
             reason,
@@ -65,7 +61,7 @@ class Derivation:
 
     prediction: Prediction
     """It holds the score and, in its selection, the draw."""
-    policy: RoutingPolicy
+    policy: Policy
     """The version that decided."""
     derived: RoutingResult
     """The decision derived again."""
@@ -75,7 +71,7 @@ class Derivation:
     """
 
     @classmethod
-    def of(cls, prediction: Prediction, policy: RoutingPolicy, lottery: Lottery) -> Self:
+    def of(cls, prediction: Prediction, policy: Policy, lottery: Lottery) -> Self:
         """Derive a decision again, by the policy version that made it."""
         content, draw = prediction.content, prediction.selection.draw
         again = None if draw is None or content is None else lottery.audit(content)
@@ -83,7 +79,7 @@ class Derivation:
             prediction=prediction,
             policy=policy,
             derived=RoutingResult.derived(
-                policy.gate(prediction.segment), prediction.scored, draw, prediction.document
+                policy.gate_of(prediction.segment), prediction.scored, draw, prediction.document
             ),
             draw_again=again,
         )

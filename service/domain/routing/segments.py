@@ -169,135 +169,8 @@ class SegmentBy:
             yield FieldFault("/segment_bounds", detail)
 
 
-@dataclass(frozen=True)
-class Segmentation:
-    """How documents are divided."""
-
-    by: str
-    """A field of the metadata, without "=", or `TEXT_LENGTH`."""
-    bounds: tuple[int, ...] = ()
-    """Rising lengths at which the bands after the first one begin; only for `TEXT_LENGTH`."""
-    most: int = 10
-    """Most segments, with `OTHER`; the risk is shared among this many. With 1, one certificate is
-    for all documents, and values that come after it wait.
-    """
-    covers: tuple[str, ...] | None = None
-    """Values of `OTHER` that came before its certificate; others wait for a person. None for any.
-    """
-
-    def of(self, document: Document) -> Segment:
-        """Return the segment of a document, whether or not the policy lists it."""
-        if self.by != TEXT_LENGTH:
-            return self.of_metadata(document.metadata)
-        if document.text is None:
-            return Segment(self.by, OTHER)
-        place = sum(len(document.text) >= bound for bound in self.bounds)
-        return Segment(self.by, self.bands()[place])
-
-    def of_metadata(self, metadata: Mapping[str, object]) -> Segment:
-        """Return the segment of a document with this metadata.
-
-        >>> Segmentation("site").of_metadata({"site": 7}).value
-        '7'
-        """
-        content = metadata.get(self.by)
-        value = str(content).lower() if isinstance(content, bool) else str(content)
-        usable = isinstance(content, str | int | float) and _usable(value)
-        return Segment(self.by, value if usable else OTHER)
-
-    def of_stored(self, key: str | None, metadata: Mapping[str, object] | None) -> Segment | None:
-        """Return the segment of a stored document, whatever divided documents at the time.
-
-        None if it is unknown.
-
-        ``key``: Of its segment then; None if documents had none.
-        ``metadata``: None if it is erased or was not read.
-        """
-        if key is not None:
-            segment, bands = Segment.of_key(key), self.bands()
-            if segment.field == self.by and (not bands or segment.value in (*bands, OTHER)):
-                return segment
-        if metadata is None or self.by == TEXT_LENGTH:
-            return None
-        return self.of_metadata(metadata)
-
-    def bands(self) -> tuple[str, ...]:
-        """Return the values of a segmentation by length; empty for a field.
-
-        >>> Segmentation("text_length", (500, 2000)).bands()
-        ('0-499', '500-1999', '2000-')
-        """
-        if self.by != TEXT_LENGTH:
-            return ()
-        inner = [f"{low}-{high - 1}" for low, high in pairwise((0, *self.bounds))]
-        return (*inner, f"{(0, *self.bounds)[-1]}-")
-
-    def faults(self) -> Iterator[FieldFault]:
-        """Yield the faults, with pointers into the policy."""
-        yield from text_faults(self.by, "/segment_by", longest=LONGEST_FIELD)
-        if "=" in self.by:
-            yield FieldFault("/segment_by", 'must not contain "="')
-        if not LEAST_SEGMENTS <= self.most <= MOST_SEGMENTS:
-            detail = f"is {self.most}; it must lie between {LEAST_SEGMENTS} and {MOST_SEGMENTS}"
-            yield FieldFault("/most_segments", detail)
-        if self.by == TEXT_LENGTH:
-            rising = all(low < high for low, high in pairwise((0, *self.bounds)))
-            if not self.bounds or not rising:
-                detail = f"must be rising lengths above 0 where segment_by is {TEXT_LENGTH!r}"
-                yield FieldFault("/segment_bounds", detail)
-            elif len(self.bands()) >= self.most:
-                detail = f"makes {len(self.bands())} bands and other; most_segments is {self.most}"
-                yield FieldFault("/segment_bounds", detail)
-        elif self.bounds:
-            detail = f"goes with a segment_by of {TEXT_LENGTH!r} only"
-            yield FieldFault("/segment_bounds", detail)
-
-
 def _usable(value: str) -> bool:
     return len(value) <= LONGEST_VALUE and _PLAIN.fullmatch(value) is not None
-
-
-@dataclass(frozen=True)
-class SegmentRule:
-    """What a policy says of one segment; see `RoutingPolicy`."""
-
-    value: str
-    threshold: float | None = None
-    certificate_id: str | None = None
-    certified_for: Scorer | None = None
-    trip_id: str | None = None
-    audits: AuditPlan | None = None
-    """Its own rates; None for those of the policy."""
-
-
-def rule_faults(
-    rules: Sequence[SegmentRule], segmentation: Segmentation | None, *, fixed: bool
-) -> Iterator[FieldFault]:
-    """Yield the faults of segments as an administrator lists them."""
-    if segmentation is None:
-        if rules:
-            yield FieldFault("/segments", "goes with segment_by")
-        return
-    n_segments = len({OTHER, *(rule.value for rule in rules)})
-    if n_segments > segmentation.most:
-        detail = f"makes {n_segments} with other; most_segments is {segmentation.most}"
-        yield FieldFault("/segments", detail)
-    bands, before = segmentation.bands(), set[str]()
-    for place, rule in enumerate(rules):
-        pointer = f"/segments/{place}"
-        if not _usable(rule.value) or (bands and rule.value not in (*bands, OTHER)):
-            yield FieldFault(f"{pointer}/value", "cannot be the value of a segment")
-        if rule.value in before:
-            yield FieldFault(f"{pointer}/value", "stands in the list already")
-        before.add(rule.value)
-        if rule.threshold is not None and not fixed:
-            detail = "must be null in mode 'certified', where evidence sets it"
-            yield FieldFault(f"{pointer}/threshold/value", detail)
-        if rule.threshold is not None and not 0.0 <= rule.threshold <= 1.0:
-            detail = f"is {rule.threshold}; it must lie between 0 and 1"
-            yield FieldFault(f"{pointer}/threshold/value", detail)
-        for fault in rule.audits.faults() if rule.audits else ():
-            yield FieldFault(f"{pointer}{fault.pointer}", fault.detail)
 
 
 @dataclass(frozen=True)
@@ -316,3 +189,33 @@ class GateState:
     """The trip of the breaker that stops it from sending; None if the breaker has not tripped."""
     audits: AuditPlan | None = None
     """Its own rates; None for those of the policy."""
+
+
+def state_faults(
+    states: Sequence[GateState], segment_by: SegmentBy, *, fixed: bool
+) -> Iterator[FieldFault]:
+    """Yield the faults of gates as an administrator lists them."""
+    if segment_by.field is None:
+        if states:
+            yield FieldFault("/segments", "goes with segment_by")
+        return
+    n_segments = len({OTHER, *(state.value for state in states)})
+    if n_segments > segment_by.most:
+        detail = f"makes {n_segments} with other; most_segments is {segment_by.most}"
+        yield FieldFault("/segments", detail)
+    bands, before = segment_by.bands(), set[str]()
+    for place, state in enumerate(states):
+        pointer = f"/segments/{place}"
+        if not _usable(state.value) or (bands and state.value not in (*bands, OTHER)):
+            yield FieldFault(f"{pointer}/value", "cannot be the value of a segment")
+        if state.value in before:
+            yield FieldFault(f"{pointer}/value", "stands in the list already")
+        before.add(state.value)
+        if state.threshold is not None and not fixed:
+            detail = "must be null in mode 'certified', where evidence sets it"
+            yield FieldFault(f"{pointer}/threshold/value", detail)
+        if state.threshold is not None and not 0.0 <= state.threshold <= 1.0:
+            detail = f"is {state.threshold}; it must lie between 0 and 1"
+            yield FieldFault(f"{pointer}/threshold/value", detail)
+        for fault in state.audits.faults() if state.audits else ():
+            yield FieldFault(f"{pointer}{fault.pointer}", fault.detail)

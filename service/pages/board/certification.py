@@ -20,7 +20,6 @@ from setwise.service.domain.breaker import (
 )
 from setwise.service.domain.certification import Certification, NextAttempt
 from setwise.service.domain.documents import Audited
-from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.reports import Share
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages import documents
@@ -292,7 +291,7 @@ _POSITIONS = {
 
 
 def _fixed(call: Call) -> bool:
-    return call.services.policy.get(call.caller).threshold_mode is ThresholdMode.FIXED
+    return not call.services.policy.get(call.caller).certified
 
 
 def _reset(call: Call, _: Nothing) -> None:
@@ -401,7 +400,7 @@ def _delay(delay: DetectionDelay) -> str:
 def _audited(watch: Watch, tally: Mapping[str, int]) -> Iterator[object]:
     """Yield how many audits were right, wrong or are incomplete, with links to them."""
     since = f"{watch.audits[0].predicted_at:%Y-%m-%dT%H:%M}" if watch.audits else None
-    behind = {"segment": value_of(watch.policy.key), "created_from": since}
+    behind = {"segment": value_of(watch.gate.key), "created_from": since}
     yield documents.counted(tally["right"], audited=Audited.AGREED, **behind)
     yield " right, "
     yield documents.counted(tally["wrong"], audited=Audited.CONTRADICTED, **behind)
@@ -438,7 +437,7 @@ def _breaker(call: Call) -> ui.View:
         *_copies(watch.copies, tally["audits"]),
         ("Oldest overdue audit", ui.instant(watch.overdue_since, "none")),
         ("Sent since the oldest overdue audit, or else the last completed one", sent),
-        *_delays(call, watch.policy.target_accuracy),
+        *_delays(call, watch.gate.policy.target_accuracy),
     )
     return ui.View(
         "Breaker",
@@ -460,7 +459,7 @@ def _segments(state: BreakerState) -> Sequence[tuple[str, object]]:
     """Return the segment that the page is about, and links to the others."""
     if not state.segments:
         return ()
-    shown = value_of(state.watch.policy.key)
+    shown = value_of(state.watch.gate.key)
     links = [
         ui.link(f"{BREAKER}?{urlencode({'segment': value})}", value)
         for value in state.segments

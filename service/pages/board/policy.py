@@ -12,7 +12,7 @@ from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable, StaleVersion
 from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 from setwise.service.domain.outcomes import UnknownLabel, unknown_labels
-from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import Policy, PolicyChange, ThresholdMode
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.rules import (
     AtMostRule,
@@ -27,7 +27,7 @@ from setwise.service.domain.routing.segments import (
     LEAST_SEGMENTS,
     MOST_SEGMENTS,
     TEXT_LENGTH,
-    Segmentation,
+    SegmentBy,
 )
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
@@ -71,7 +71,7 @@ class PolicyForm(BaseModel):
     audit_mode: Annotated[AuditMode, Input()]
     segment_by: Annotated[str, Input()] = ""
     segment_bounds: Annotated[str, Input()] = ""
-    most_segments: Annotated[int, whole(LEAST_SEGMENTS, MOST_SEGMENTS), Input()] = Segmentation.most
+    most_segments: Annotated[int, whole(LEAST_SEGMENTS, MOST_SEGMENTS), Input()] = SegmentBy.most
     reason: Annotated[str, Field(max_length=1000), Input()] = ""
 
     @field_validator("segment_bounds")
@@ -111,12 +111,14 @@ class PolicyForm(BaseModel):
             audits,
             rules,
             self.reason or None,
-            self._segmentation() if self.segment_by else None,
+            self._segment_by(),
         )
 
-    def _segmentation(self) -> Segmentation:
+    def _segment_by(self) -> SegmentBy:
+        if not self.segment_by:
+            return SegmentBy()
         bounds = _bounds(self.segment_bounds) if self.segment_by == TEXT_LENGTH else ()
-        return Segmentation(self.segment_by, bounds, self.most_segments)
+        return SegmentBy(self.segment_by, bounds, self.most_segments)
 
 
 def _bounds(typed: str) -> tuple[int, ...]:
@@ -192,7 +194,7 @@ def _view(
     )
 
 
-def _unknown_labels(call: Call, policy: RoutingPolicy) -> list[UnknownLabel]:
+def _unknown_labels(call: Call, policy: Policy) -> list[UnknownLabel]:
     """Return the labels of rules that the active model never predicts; perhaps misspelt."""
     try:
         known = call.services.labels.search(call.caller, limit=MOST_LABEL_NOTES).labels
@@ -225,7 +227,7 @@ def _state(call: Call) -> SectionState:
         return SectionState("Sending is switched off.")
     return SectionState(
         f"Threshold: {threshold_in_words(policy)}.",
-        wrong=not any(gate.threshold for gate in policy.gates),
+        wrong=not policy.has_threshold,
     )
 
 
@@ -262,20 +264,20 @@ def name_of(services: Services, actor_id: str) -> str:
 # From a policy to a form, and back.
 
 
-def typed(policy: RoutingPolicy, before: Filled | None = None) -> Filled:
+def typed(policy: Policy, before: Filled | None = None) -> Filled:
     """Return the form that would make a policy.
 
     ``before``: The form that was sent; a threshold in it survives while the mode does not use it.
     """
     fixed = policy.threshold_mode is ThresholdMode.FIXED
     unused = before.text("threshold") if before else ""
-    audits, segmentation = policy.audits, policy.segmentation
+    audits, by = policy.audits, policy.segment_by
     return Filled.of(
         version=policy.version,
         target=percent(policy.target_accuracy),
         risk=percent(policy.risk),
         mode=policy.threshold_mode.value,
-        threshold=_number(policy.threshold) if fixed else unused,
+        threshold=_number(policy.fixed_threshold) if fixed else unused,
         floor=_number(policy.confidence_floor),
         certification_rate=percent(audits.certification_rate),
         ramp_up_rate="" if audits.ramp_up_rate is None else percent(audits.ramp_up_rate),
@@ -283,9 +285,9 @@ def typed(policy: RoutingPolicy, before: Filled | None = None) -> Filled:
         audit_mode=audits.mode.value,
         overlap_rate=percent(audits.overlap_rate),
         gold_reread_rate=percent(audits.gold_reread_rate),
-        segment_by=segmentation.by if segmentation else "",
-        segment_bounds=", ".join(map(str, segmentation.bounds)) if segmentation else "",
-        most_segments=str(segmentation.most if segmentation else Segmentation.most),
+        segment_by=by.field or "",
+        segment_bounds=", ".join(map(str, by.bounds)),
+        most_segments=str(by.most),
         rule=[json.dumps(rule.declared(), ensure_ascii=False) for rule in policy.rules],
         **({"auto_send": "yes"} if policy.auto_send else {}),
     )
@@ -425,7 +427,7 @@ def _listed(parts: Sequence[object], word: str = "and") -> str:
     return f"{', '.join(texts[:-1])} {word} {texts[-1]}"
 
 
-def differences(before: RoutingPolicy, after: RoutingPolicy) -> Iterator[tuple[str, str, str]]:
+def differences(before: Policy, after: Policy) -> Iterator[tuple[str, str, str]]:
     """Yield what a change changes: its name, what it was, what it becomes."""
     pairs = zip(_described(before).items(), _described(after).values(), strict=True)
     for (name, was), becomes in pairs:
@@ -441,7 +443,7 @@ def differences(before: RoutingPolicy, after: RoutingPolicy) -> Iterator[tuple[s
         yield "Rules", "in this order", "in another order"
 
 
-def _described(policy: RoutingPolicy) -> dict[str, str]:
+def _described(policy: Policy) -> dict[str, str]:
     audits = policy.audits
     return {
         "Sending": "automatic" if policy.auto_send else "switched off",
@@ -455,41 +457,42 @@ def _described(policy: RoutingPolicy) -> dict[str, str]:
         "An audited document": "is held" if audits.mode is AuditMode.HOLD else "is sent at once",
         "Overlap": f"{percent(audits.overlap_rate)} %",
         "Audits read again": f"{percent(audits.gold_reread_rate)} %",
-        "Segments": segments_in_words(policy.segmentation),
+        "Segments": segments_in_words(policy.segment_by),
     }
 
 
-def segments_in_words(segmentation: Segmentation | None) -> str:
-    """Say how documents are divided.
+def segments_in_words(by: SegmentBy) -> str:
+    """Say what divides documents.
 
-    >>> segments_in_words(Segmentation("site", most=4))
+    >>> segments_in_words(SegmentBy("site", most=4))
     'by site, at most 4'
     """
-    if segmentation is None:
+    if by.field is None:
         return "none"
-    bands = f" ({', '.join(segmentation.bands())})" if segmentation.bounds else ""
-    return f"by {segmentation.by}{bands}, at most {segmentation.most}"
+    bands = f" ({', '.join(by.bands())})" if by.bounds else ""
+    return f"by {by.field}{bands}, at most {by.most}"
 
 
-def retested(services: Services, policy: RoutingPolicy, caller: Caller) -> str | None:
+def retested(services: Services, policy: Policy, caller: Caller) -> str | None:
     """Say why the threshold is higher than its certificate's; None if it is not."""
-    if policy.certificate_id is None or policy.threshold is None:
+    gate = policy.whole
+    if gate is None or gate.state.certificate_id is None or gate.threshold is None:
         return None
-    own = services.certification.get(caller, policy.certificate_id).at_least(
-        policy.confidence_floor
-    )
-    if own is None or policy.threshold <= own:
+    proof = services.certification.get(caller, gate.state.certificate_id)
+    own = proof.at_least(policy.confidence_floor)
+    if own is None or gate.threshold <= own:
         return None
     return f"The certificate also proves {_number(own)}, but audits since then speak against it."
 
 
-def threshold_in_words(policy: RoutingPolicy) -> str:
+def threshold_in_words(policy: Policy) -> str:
     """Say what the threshold is and where it comes from."""
-    if policy.segmentation is not None:
+    gate = policy.whole
+    if gate is None:
         proved = sum(gate.threshold is not None for gate in policy.gates)
         return f"by segment, {proved} of {len(policy.gates)} in force"
-    if policy.threshold_mode is ThresholdMode.FIXED:
-        return f"{_number(policy.threshold)}, fixed by hand, not certified"
-    if policy.threshold is None:
+    if not policy.certified:
+        return f"{_number(gate.threshold)}, fixed by hand, not certified"
+    if gate.threshold is None:
         return "certified by audits, none yet"
-    return f"{_number(policy.threshold)}, certified by audits"
+    return f"{_number(gate.threshold)}, certified by audits"

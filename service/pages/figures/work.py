@@ -174,7 +174,7 @@ def undecided(seen: Glance) -> str:
 
 
 def _accuracy_empty(seen: Glance) -> str:
-    audits = seen.policy.audits
+    audits = seen.asked.audits
     if audits.certification_rate or audits.training_rate:
         return (
             "None of the sets that were confident enough to be sent has been checked. Audits are "
@@ -217,7 +217,7 @@ def few_checks(share: Share) -> str:
 
 
 def _accuracy_says(seen: Glance) -> str:
-    share, risk = seen.accuracy, seen.policy.risk
+    share, risk = seen.accuracy, seen.asked.risk
     if share.value is None:
         return (
             "Nothing was sent in this period."

@@ -6,9 +6,10 @@ from datetime import date, datetime
 from functools import partial
 
 from setwise.service.domain.certification import Certification
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import STEPS, Share, Standing, StepCount
+from setwise.service.domain.routing.segments import value_of
 from setwise.service.services.analysis.mistakes import Mistakes
 from setwise.service.services.analysis.over_time import Granularity, PeriodCounts, Queue
 from setwise.service.services.analysis.proofs import ProofProgress
@@ -50,12 +51,9 @@ class Glance:
     until: date
     """When the numbers were read, the start of the period, midnight in UTC, and its last day."""
     pace: Granularity
-    policy: RoutingPolicy
-    """That of the segment, if one was asked for."""
-    segments: tuple[str, ...]
-    """What can be asked for; empty without segments."""
-    segment: str | None
-    """Key of the one that was asked for."""
+    policy: Policy
+    gate: Gate | None
+    """That of the segment that was asked for, or of all; None for several segments together."""
     documents: int
     sent: int
     """Received documents, and those sent automatically."""
@@ -82,8 +80,17 @@ class Glance:
     @property
     def threshold(self) -> float | None:
         """The least confidence that is sent; None if nothing is, or segments have their own."""
-        divided = self.policy.segmentation is not None
-        return self.policy.least_confidence if self.policy.sends and not divided else None
+        return self.gate.least_confidence if self.gate and self.gate.sends else None
+
+    @property
+    def segment(self) -> str | None:
+        """Value of the segment that was asked for."""
+        return value_of(self.gate.key) if self.gate else None
+
+    @property
+    def asked(self) -> Policy | Gate:
+        """What holds for the documents: the gate, or the policy for several segments."""
+        return self.gate or self.policy
 
     @property
     def drawn(self) -> bool:

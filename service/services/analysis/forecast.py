@@ -6,8 +6,7 @@ Only a certificate proves a threshold, not these numbers.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.reports import Evidence, Share, standing
 from setwise.service.services.analysis.accuracy import Largest, Sums, columns, estimated
 
@@ -94,68 +93,61 @@ def forecasts(
 def over(
     evidence: Sequence[Evidence],
     thresholds: Sequence[float | None],
-    policy: RoutingPolicy,
+    policy: Policy,
+    segment: str | None = None,
 ) -> list[Forecast]:
-    """Return a forecast for each threshold under a policy's rules."""
+    """Return a forecast for each threshold under a policy's rules.
+
+    ``segment``: Of which all the documents are.
+    """
     sendable = [_sendable(each, policy) for each in evidence]
-    days = _days(evidence)
-    return forecasts(evidence, thresholds, sendable=sendable, risk=policy.risk, days=days)
+    risk, days = (policy.gate_for(segment) or policy).risk, _days(evidence)
+    return forecasts(evidence, thresholds, sendable=sendable, risk=risk, days=days)
 
 
-def _sendable(document: Evidence, policy: RoutingPolicy) -> bool:
-    unproved = document.uncalibrated and policy.threshold_mode is ThresholdMode.FIXED
+def _sendable(document: Evidence, policy: Policy) -> bool:
+    unproved = document.uncalibrated and not policy.certified
     return not unproved and document.passes(policy.rules)
 
 
 def under(
-    evidence: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = False
+    evidence: Sequence[Evidence],
+    policy: Policy,
+    segment: str | None = None,
+    *,
+    tripped: bool = False,
 ) -> Forecast:
-    """Return the forecast of a policy, for each document with the threshold of its segment.
+    """Return the forecast of a policy, for each document with the threshold of its gate.
 
+    ``segment``: Of which all the documents are.
     ``tripped``: Ignore a tripped breaker.
     """
 
-    def least(gate: RoutingPolicy) -> float | None:
-        return gate.least_confidence if gate.auto_send and (tripped or gate.sends) else None
-
-    if policy.segmentation is None:
-        return over(evidence, [least(policy)], policy)[0]
-    limits = [
-        None
-        if (value := policy.value_of(each.segment, each.metadata)) is None
+    def least(gate: Gate | None) -> float | None:
         # A document without a known segment is not sent.
-        else least(policy.gate_named(value))
-        for each in evidence
+        if gate is None or not policy.auto_send or (gate.tripped and not tripped):
+            return None
+        return gate.least_confidence
+
+    gate = policy.gate_for(segment)
+    limits = [
+        least(gate or policy.gate_of_stored(each.segment, each.metadata)) for each in evidence
     ]
     sendable = [
         at is not None and each.confidence >= at and _sendable(each, policy)
         for each, at in zip(evidence, limits, strict=True)
     ]
-    days = _days(evidence)
-    (forecast,) = forecasts(evidence, [0.0], sendable=sendable, risk=policy.risk, days=days)
-    return replace(forecast, threshold=None)
+    risk, days = (gate or policy).risk, _days(evidence)
+    (forecast,) = forecasts(evidence, [0.0], sendable=sendable, risk=risk, days=days)
+    return replace(forecast, threshold=least(gate))
 
 
-def gate_of(policy: RoutingPolicy, segment: str | None, *, needed: bool = False) -> RoutingPolicy:
-    """Return the policy of a segment; the whole one without a segment.
-
-    Raises `InvalidRequest` if the policy does not list it, or one is ``needed``.
-    """
-    if segment is not None:
-        return policy.gate_named(segment)
-    if needed and policy.segmentation is not None:
-        fault = FieldFault("/segment", "is missing; name a segment")
-        raise InvalidRequest("This cannot be reported without a segment.", [fault])
-    return policy
-
-
-def of_segment(
-    evidence: list[Evidence], policy: RoutingPolicy, segment: str | None
-) -> list[Evidence]:
+def of_segment(evidence: list[Evidence], policy: Policy, segment: str | None) -> list[Evidence]:
     """Return the evidence on a segment's documents; all without a segment."""
     if segment is None:
         return evidence
-    return [each for each in evidence if policy.value_of(each.segment, each.metadata) == segment]
+    gate = policy.gate_named(segment)
+    return [each for each in evidence if gate.has(each.segment, each.metadata)]
 
 
 def _days(evidence: Sequence[Evidence]) -> float:

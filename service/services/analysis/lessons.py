@@ -23,7 +23,7 @@ from setwise.models.evaluation.reports import report_calibration
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import (
     BETTER,
@@ -320,7 +320,7 @@ def _calibration_json(confidence: Floats, answers: ReviewOutcomes) -> Mapping[st
 
 
 def _automation_json(
-    policy: RoutingPolicy, confidence: Floats, answers: ReviewOutcomes
+    policy: Policy, confidence: Floats, answers: ReviewOutcomes
 ) -> Mapping[str, object]:
     return automation_at(
         policy.target_accuracy,
@@ -333,14 +333,15 @@ def _automation_json(
 
 
 def _routes_json(
-    policy: RoutingPolicy,
+    policy: Policy,
     recent: Sequence[Prediction],
     present: ConfidenceCorrection,
     proposed: ConfidenceCorrection,
     index: Mapping[str, int],
 ) -> Mapping[str, object]:
     """Return the recent documents whose route would change at the current threshold."""
-    in_force = policy.least_confidence if policy.auto_send else None
+    thresholds = [gate.least_confidence for gate in policy.gates if policy.auto_send]
+    in_force = min((each for each in thresholds if each is not None), default=None)
     least = policy.target_accuracy if in_force is None else in_force
     sets = announced(recent, index)
     before, after = present.predict(sets), proposed.predict(sets)

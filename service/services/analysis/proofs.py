@@ -12,7 +12,7 @@ from setwise.models.guarantees.certificates import (
     risk_of_attempt,
 )
 from setwise.service.domain.certification import Bet, Certification, Gathered, Scorer
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Gate, Policy
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class Schedule:
     growth: float = 1.5
     """Audits for the next attempt, as a multiple of those in an unsuccessful attempt."""
 
-    def first(self, policy: RoutingPolicy, risk: float | None = None) -> int:
+    def first(self, gate: Gate, risk: float | None = None) -> int:
         """Return the number of audits for the first attempt with a calibrator."""
-        share = risk_of_attempt(policy.risk, 1) if risk is None else risk
-        fewest = math.log(share) / math.log(policy.target_accuracy)
+        share = risk_of_attempt(gate.risk, 1) if risk is None else risk
+        fewest = math.log(share) / math.log(gate.policy.target_accuracy)
         return math.ceil(self.room * math.ceil(fewest))
 
     def missing(
         self,
-        policy: RoutingPolicy,
+        gate: Gate,
         before: Certification | None,
         n_audits: int,
         *,
@@ -53,11 +53,11 @@ class Schedule:
         ``again``: Whether an attempt follows although all that is asked for is proved.
         """
         if before is None:
-            return max(0, self.first(policy, risk) - n_audits)
-        proves = before.covers(policy.target_accuracy, policy.risk)
+            return max(0, self.first(gate, risk) - n_audits)
+        proves = before.covers(gate.policy.target_accuracy, gate.risk)
         # A retest may have raised the threshold by chance, and nothing else lowers it.
-        raised = policy.certificate_id == before.id and policy.threshold != before.at_least(
-            policy.confidence_floor
+        raised = gate.state.certificate_id == before.id and gate.threshold != before.at_least(
+            gate.policy.confidence_floor
         )
         if proves and not raised and not again:
             return None
@@ -98,16 +98,16 @@ _LEAST_LEFT = 1e-6
 class ProofQuestion:
     """The target to prove, and the audits to prove it from.
 
-    ``gate``: The policy of the segment that it is about, with the segment's share of the risk.
+    ``gate``: That of the segment that it is about.
     ``place``: Among the segment's attempts since the last drift alarm, which share its risk. All
     evidence since then is new.
-    ``elsewhere``: Share of the policy's risk that attempts since then have spent under other
-    divisions of the documents.
+    ``elsewhere``: Share of the policy's risk that attempts since then have spent while something
+    else divided documents.
     ``left``: What all attempts for the model since then have left of the risk.
     ``unseen``: Whether documents wait whose values came after the certificate in force.
     """
 
-    gate: RoutingPolicy
+    gate: Gate
     scorer: Scorer
     attempt: int
     place: int
@@ -121,21 +121,20 @@ class ProofQuestion:
     def risk(self) -> float:
         """The risk that the attempt spends; all attempts together spend at most the policy's.
 
-        A new division of the documents has what the earlier ones have left. Half of what is left
-        is a bound for divisions that return and for segments whose number grows.
+        New segments have what the earlier ones have left. Half of what is left is a bound for
+        segments that return and for those whose number grows.
         """
         share = self.gate.risk * max(1.0 - self.elsewhere, _LEAST_LEFT)
         return min(risk_of_attempt(share, self.place), self.left / 2.0)
 
 
-def spent(
-    policy: RoutingPolicy, attempts: Sequence[tuple[RoutingPolicy, float]]
-) -> tuple[float, float]:
-    """Return the share of the risk spent under other divisions, and the risk left in all.
+def spent(policy: Policy, attempts: Sequence[tuple[Policy, float]]) -> tuple[float, float]:
+    """Return the share of the risk spent on other segments, and the risk left in all.
 
     ``attempts``: The policy of each attempt for the model, and the risk that it spent.
     """
-    shares = [(then.division == policy.division, risk / then.risk) for then, risk in attempts]
+    by = policy.segment_by
+    shares = [(then.segment_by.is_like(by), risk / then.risk) for then, risk in attempts]
     elsewhere = sum(share for alike, share in shares if not alike)
     left = 1.0 - sum(share for _, share in shares)
     return elsewhere, policy.risk * max(left, _LEAST_LEFT)
@@ -154,7 +153,8 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
     """Return the evidence of `guarantees.certificates` and its inputs."""
     from setwise.models.guarantees.thresholds import certify_adjudicated  # noqa: PLC0415 -- loads slowly
 
-    policy, gathered = question.gate, question.gathered
+    gate, gathered = question.gate, question.gathered
+    policy = gate.policy
     # The proof covers only sets above the policy's floor.
     floor = policy.confidence_floor or 0.0
     audits = [audit for audit in gathered.audits if audit.confidence >= floor]
@@ -165,7 +165,7 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
         [audit.confidence for audit in audits],
         [found_wrong for found_wrong, _ in counts],
         [missed for _, missed in counts],
-        rates if audits else policy.audits.gold_reread_rate,
+        rates if audits else gate.audits.gold_reread_rate,
         [audit.reread.draw for audit in audits],
         target=policy.target_accuracy,
         risk=question.risk,
@@ -180,7 +180,7 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
         **proof.to_dict(),
         "certified": isinstance(proof, Certificate),
         "proved": [*proof.proved] if isinstance(proof, Certificate) else [],
-        "reread_rate": min(rates, default=policy.audits.gold_reread_rate),
+        "reread_rate": min(rates, default=gate.audits.gold_reread_rate),
         "n_drawn": gathered.drawn,
         "unfinished": gathered.unfinished,
         "undecided": gathered.undecided,

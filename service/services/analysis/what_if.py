@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import Policy
 from setwise.service.domain.reports import Evidence
 from setwise.service.domain.routing.rules import Rule
 from setwise.service.services.analysis.advice import Advice, advise, misses, warning
@@ -28,8 +28,8 @@ class HeldBack:
 class WhatIf:
     """The policy in force and another one, held against the same recent documents."""
 
-    before: RoutingPolicy
-    after: RoutingPolicy
+    before: Policy
+    after: Policy
     """The other policy, with the certificate that it would get or the threshold that checks
     support.
     """
@@ -50,6 +50,8 @@ class WhatIf:
     """One for each rule of the other policy."""
     seconds: float | None
     """Mean time per review since the oldest of the documents; None before the first one."""
+    by_segment: bool
+    """Whether the documents are of several segments, each with its own threshold."""
 
     @property
     def contradicted(self) -> bool:
@@ -64,22 +66,26 @@ class WhatIf:
 
 def hold_against(
     evidence: Sequence[Evidence],
-    before: RoutingPolicy,
-    after: RoutingPolicy,
+    before: Policy,
+    after: Policy,
     *,
     tried: bool = True,
     certificate_ends: str | None = None,
     advice: Advice | None = None,
     seconds: float | None = None,
+    segment: str | None = None,
 ) -> WhatIf:
-    """Return what both policies do with the documents."""
+    """Return what both policies do with the documents.
+
+    ``segment``: Of which all the documents are.
+    """
     return WhatIf(
         before=before,
         after=after,
         tried=tried,
-        now=under(evidence, before, tripped=True),
-        then=under(evidence, after, tripped=True),
-        curve=over(evidence, [step / STEPS for step in range(STEPS + 1)], after),
+        now=under(evidence, before, segment, tripped=True),
+        then=under(evidence, after, segment, tripped=True),
+        curve=over(evidence, [step / STEPS for step in range(STEPS + 1)], after, segment),
         advice=advice,
         untaught=_untaught(evidence, after),
         certificate_ends=certificate_ends,
@@ -91,16 +97,18 @@ def hold_against(
             for rule in after.rules
         ),
         seconds=seconds,
+        by_segment=before.gate_for(segment) is None,
     )
 
 
-def advise_on(evidence: Sequence[Evidence], policy: RoutingPolicy) -> Advice:
+def advise_on(evidence: Sequence[Evidence], policy: Policy, segment: str | None = None) -> Advice:
     """Return the lowest threshold that supports a policy's target under its rules."""
     from setwise.models.guarantees.sequence import plan_sequence  # noqa: PLC0415 -- loads slowly
 
     confidences = [each.confidence for each in evidence]
     thresholds = plan_sequence(confidences).thresholds.tolist() if confidences else []
-    return advise(over(evidence, thresholds, policy), policy.target_accuracy, policy.risk)
+    risk = (policy.gate_for(segment) or policy).risk
+    return advise(over(evidence, thresholds, policy, segment), policy.target_accuracy, risk)
 
 
 _UNTAUGHT = (
@@ -109,6 +117,5 @@ _UNTAUGHT = (
 )
 
 
-def _untaught(evidence: Sequence[Evidence], policy: RoutingPolicy) -> bool:
-    by_hand = policy.threshold_mode is ThresholdMode.FIXED
-    return by_hand and any(each.uncalibrated for each in evidence[:1])
+def _untaught(evidence: Sequence[Evidence], policy: Policy) -> bool:
+    return not policy.certified and any(each.uncalibrated for each in evidence[:1])

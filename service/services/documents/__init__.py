@@ -132,7 +132,8 @@ class Documents:
             disclose_all(transaction, self.now, caller)
             policy = transaction.policies.current()
         (scored,) = self.predictors.active().score([document])
-        route = policy.route(scored, NO_AUDIT)
+        gate = policy.gate_of(policy.segment_by.of(document).key)
+        route = gate.route(scored, NO_AUDIT)
         return Prediction(
             id="",
             client_id=caller.id,

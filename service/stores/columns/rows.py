@@ -19,7 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.routing.segments import OTHER, Segment
+from setwise.service.domain.routing.segments import ALL_DOCUMENTS, OTHER, Segment
 from setwise.service.domain.text import Page, is_id
 
 Value = TypeVar("Value")
@@ -80,9 +80,9 @@ class Store:
         return sqlite.insert(table).on_conflict_do_nothing()
 
 
-def in_segment(column: ColumnElement[str], segment: Segment | None) -> ColumnElement[bool]:
-    """Return the condition that a row's key is of a segment; None means all rows."""
-    if segment is None:
+def in_segment(column: ColumnElement[str], segment: Segment) -> ColumnElement[bool]:
+    """Return the condition that a row's key is of a segment."""
+    if segment == ALL_DOCUMENTS:
         return true()
     if segment.value != OTHER:
         return column == segment.key

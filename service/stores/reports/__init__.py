@@ -32,7 +32,7 @@ from setwise.service.domain.reports import (
     ReviewDay,
     StepCount,
 )
-from setwise.service.domain.routing.segments import Segment
+from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
 from setwise.service.stores.columns.rows import in_segment
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.tables import (
@@ -63,7 +63,7 @@ _CHECKED = (
 class ReportStore:
     """Aggregates of predictions and reviews by day in UTC, of all documents or of a segment."""
 
-    def __init__(self, connection: Connection, segment: Segment | None = None) -> None:
+    def __init__(self, connection: Connection, segment: Segment = ALL_DOCUMENTS) -> None:
         self._connection = connection
         self._segment = segment
         column: ColumnElement[str] = predictions.c.segment
@@ -73,8 +73,8 @@ class ReportStore:
             column = column.concat("")
         self._meant = in_segment(column, segment)
 
-    def within(self, segment: Segment | None) -> "ReportStore":
-        """Return the same aggregates of the documents of a segment; None means all."""
+    def within(self, segment: Segment) -> "ReportStore":
+        """Return the same aggregates of the documents of a segment."""
         return ReportStore(self._connection, segment)
 
     def tally(self, since: datetime, *, before: datetime | None = None) -> list[Cell]:
@@ -208,9 +208,9 @@ class ReportStore:
         return number if self._connection.dialect.name == "sqlite" else func.floor(number)
 
 
-def about_segment(prediction_id: Column[str], segment: Segment | None) -> ColumnElement[bool]:
+def about_segment(prediction_id: Column[str], segment: Segment) -> ColumnElement[bool]:
     """Return the condition that a prediction is meant; None means all."""
-    if segment is None:
+    if segment == ALL_DOCUMENTS:
         return true()
     of = predictions.alias("meant")
     return (

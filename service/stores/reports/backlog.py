@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, func, select
 
 from setwise.service.domain.reports import Backlog, BacklogLine
-from setwise.service.domain.routing.segments import Segment
+from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.reports import about_segment
 from setwise.service.stores.tables import (
@@ -29,7 +29,7 @@ from setwise.service.stores.tables import (
 class BacklogStore(Store):
     """The backlog, from small indexes, because every metrics scrape reads it."""
 
-    def read(self, segment: Segment | None = None) -> Backlog:
+    def read(self, segment: Segment = ALL_DOCUMENTS) -> Backlog:
         """Return the backlog; ``segment``: reviews only of its documents."""
         task = review_tasks.c
         about = about_segment(task.prediction_id, segment)
@@ -59,7 +59,7 @@ class BacklogStore(Store):
             },
         )
 
-    def overdue(self, now: datetime, segment: Segment | None = None) -> int:
+    def overdue(self, now: datetime, segment: Segment = ALL_DOCUMENTS) -> int:
         """Count open reviews whose due time has passed."""
         task = review_tasks.c
         query = select(func.count()).select_from(review_tasks)

@@ -31,20 +31,20 @@ from setwise.service.stores.tables import (
     annotations,
     checks,
     outcomes,
+    policies,
     predictions,
-    routing_policies,
 )
 from setwise.service.stores.truth.search_index import SearchIndex
 
 _FACTS = (
     select(
         *(predictions.c[name] for name in CheckedPrediction._fields),
-        routing_policies.c.gold_reread_rate,
+        policies.c.gold_reread_rate,
         annotations,
         outcomes,
     )
     .select_from(predictions)
-    .join(routing_policies, routing_policies.c.version == predictions.c.policy_version)
+    .join(policies, policies.c.version == predictions.c.policy_version)
     .outerjoin(annotations, annotations.c.prediction_id == predictions.c.id)
     .outerjoin(outcomes, outcomes.c.prediction_id == predictions.c.id)
     .order_by(predictions.c.id)
@@ -189,7 +189,7 @@ def _to_facts(rows: Sequence[RowMapping]) -> AnswerFacts:
     reports = {row[outcomes.c.number]: row for row in rows if row[outcomes.c.id] is not None}
     return AnswerFacts(
         prediction=of_row(CheckedPrediction, predictions, rows[0]),
-        gold_reread_rate=rows[0][routing_policies.c.gold_reread_rate],
+        gold_reread_rate=rows[0][policies.c.gold_reread_rate],
         annotations=[to_annotation(row) for _, row in sorted(answers.items())],
         outcomes=[to_outcome(row) for _, row in sorted(reports.items())],
     )

@@ -358,7 +358,7 @@ def test_a_tripped_breaker_is_explained_and_let_go(service: Service, admin: Brow
     assert "tripped" in admin.get("/board/policy").text
     assert "on your decision alone" in admin.get("/board/breaker/reset").text
     assert send(admin, "/board/breaker/reset").status_code == 303
-    assert service.services.policy.get(SYSTEM).trip_id is None
+    assert service.services.policy.get(SYSTEM).states[0].trip_id is None
     assert "by hand" in admin.get("/board/breaker").text
 
 

@@ -2,7 +2,6 @@
 
 import html
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode, first_policy
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
-from setwise.service.domain.routing.segments import Segmentation
+from setwise.service.domain.routing.segments import ALL, GateState, SegmentBy
 from setwise.service.pages.board.policy import HERE, retested, typed, wanted
 from tests.browsing import Browser
 from tests.edge import Service
@@ -104,7 +103,7 @@ def test_segments_are_typed_and_shown(service: Service, admin: Browser) -> None:
     shown = admin.submit(f"{HERE}/preview", sent).text
     assert "by site, at most 3" in shown
     assert admin.submit(HERE, fields(shown, 0)).status_code == 303
-    assert service.services.policy.get(SYSTEM).segmentation == Segmentation("site", most=3)
+    assert service.services.policy.get(SYSTEM).segment_by == SegmentBy("site", most=3)
     page = admin.get(HERE).text
     assert "Segments by site" in page
     assert '<a href="/documents?segment=north">north</a>' in page
@@ -123,11 +122,11 @@ def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: 
     shown = admin.submit(f"{HERE}/preview", sent).text
     assert "2 (66.7 %)" in shown
     assert "tried 0.5" in shown, "in the figure"
-    assert service.services.policy.get(SYSTEM).threshold is None
+    assert service.services.policy.get(SYSTEM).fixed_threshold is None
     saved = admin.submit(HERE, fields(shown, 0))
     assert (saved.status_code, saved.headers["location"]) == (303, f"{HERE}?done=policy-saved")
     policy = service.services.policy.get(SYSTEM)
-    assert (policy.threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
+    assert (policy.fixed_threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
     assert "not certified" in admin.get(HERE).text
     events = sorted(service.database.contents.events.values(), key=lambda event: event.id)
     assert (events[-1].action, events[-1].actor_name) == ("policy.changed", "Ann")
@@ -186,9 +185,12 @@ def test_a_rate_while_nothing_is_sent_is_set_and_left_empty_again(
 def test_a_threshold_that_was_raised_is_explained() -> None:
     proof = certification(0.8)
     found = SimpleNamespace(certification=SimpleNamespace(get=lambda *_: proof))
-    policy = replace(first_policy(START), certificate_id=proof.id, threshold=0.8)
+    policy, raised = (
+        first_policy(START).with_gate(GateState(ALL, threshold, proof.id))
+        for threshold in (0.8, 0.85)
+    )
     assert retested(found, policy, ADMIN) is None  # type: ignore[arg-type]
-    says = retested(found, replace(policy, threshold=0.85), ADMIN)  # type: ignore[arg-type]
+    says = retested(found, raised, ADMIN)  # type: ignore[arg-type]
     assert says == "The certificate also proves 0.8, but audits since then speak against it."
 
 
@@ -224,11 +226,11 @@ def test_a_change_that_was_overtaken_is_not_made_and_not_lost(
     late = admin.submit(HERE, mine)
     assert late.status_code == 412
     assert "The policy has been changed in the meantime" in late.text
-    assert service.services.policy.get(SYSTEM).threshold == 0.8125
+    assert service.services.policy.get(SYSTEM).fixed_threshold == 0.8125
     again = fields(late.text, 0)
     assert again["threshold"] == ["0.5"]
     assert admin.submit(HERE, again).status_code == 303
-    assert service.services.policy.get(SYSTEM).threshold == 0.5
+    assert service.services.policy.get(SYSTEM).fixed_threshold == 0.5
 
 
 def test_a_certified_policy_without_a_certificate_says_that_it_sends_nothing(
@@ -261,4 +263,4 @@ def test_a_policy_that_checks_contradict_says_so_first_and_takes_a_reason(
     assert "Give a reason, or change the threshold." in refused.text
     kept = fields(refused.text, 0) | {"reason": ["a drill"]}
     assert admin.submit(HERE, kept).status_code == 303
-    assert service.services.policy.get(SYSTEM).threshold == 0.8
+    assert service.services.policy.get(SYSTEM).fixed_threshold == 0.8
