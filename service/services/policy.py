@@ -167,7 +167,7 @@ class Policies(Recorded):
             )
             evidence = _recent(transaction, before)
             seconds = _seconds(transaction, evidence, before.segment)
-        certifies = after.certified and (after.whole is None or not after.has_threshold)
+        certifies = after.certified and not after.has_threshold
         return hold_against(
             evidence,
             before,
