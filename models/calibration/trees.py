@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.checks import checked_value
+from setwise.models.storage.fields import StoredArray
 
 # Splits and leaves are single precision, and hundreds are added.
 _LARGEST = 1e30
@@ -31,6 +32,34 @@ class Nodes(NamedTuple):
     feature: NDArray[np.int32]  # (n_nodes,)
     child: NDArray[np.int32]  # (n_nodes,)
     split: NDArray[np.float32]  # (n_nodes,)
+
+
+def stored_nodes(attribute: str) -> tuple[StoredArray, ...]:
+    """Return the fields of a part that has nodes, of ``features`` columns, as an attribute."""
+    return (
+        StoredArray("root", f"{attribute}.root", np.int32, ("trees",), picks="nodes"),
+        # -1 in a leaf
+        StoredArray(
+            "feature", f"{attribute}.feature", np.int32, ("nodes",), picks="features", low=-1
+        ),
+        StoredArray("child", f"{attribute}.child", np.int32, ("nodes",), picks="nodes"),
+        StoredArray("split", f"{attribute}.split", np.float32, ("nodes",)),
+    )
+
+
+def restored_nodes(fields: Mapping[str, Any]) -> Nodes:
+    """Return nodes of `stored_nodes`; children follow their parents, so that every walk ends.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    feature, child = fields["feature"], fields["child"]
+    inner = np.flatnonzero(feature >= 0)
+    if (child[inner] <= inner).any() or (child[inner] + 1 >= len(feature)).any():
+        raise ValueError("a tree loops or lacks a leaf")
+    return Nodes(fields["root"], feature, child, fields["split"])
 
 
 @dataclass(frozen=True, eq=False)

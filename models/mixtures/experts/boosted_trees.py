@@ -10,7 +10,13 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.models.calibration.trees import Nodes, join_trees, read_tree
+from setwise.models.calibration.trees import (
+    Nodes,
+    join_trees,
+    read_tree,
+    restored_nodes,
+    stored_nodes,
+)
 from setwise.models.data.rows import SparseRows
 from setwise.models.mixtures.experts.separate_experts import component_rates
 from setwise.models.mixtures.mixture_em import WeightedDocuments
@@ -62,11 +68,7 @@ class TreeScores(StoredPart):
     stored: ClassVar = (
         StoredArray("initial", "initial", np.float64, ("outputs",)),
         StoredArray("output", "output", np.int32, ("trees",), picks="outputs"),
-        StoredArray("root", "nodes.root", np.int32, ("trees",), picks="nodes"),
-        # -1 in a leaf
-        StoredArray("feature", "nodes.feature", np.int32, ("nodes",), picks="features", low=-1),
-        StoredArray("child", "nodes.child", np.int32, ("nodes",), picks="nodes"),
-        StoredArray("split", "nodes.split", np.float32, ("nodes",)),
+        *stored_nodes("nodes"),
     )
 
     @classmethod
@@ -104,14 +106,9 @@ class TreeScores(StoredPart):
         return out
 
     @classmethod
-    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
-        """Rebuild the trees; children follow their parents, so that every walk ends."""
-        feature, child = fields["feature"], fields["child"]
-        inner = np.flatnonzero(feature >= 0)
-        if (child[inner] <= inner).any() or (child[inner] + 1 >= lengths["nodes"]).any():
-            raise ValueError("a tree loops or lacks a leaf")
-        nodes = Nodes(fields["root"], feature, child, fields["split"])
-        return cls(fields["initial"], fields["output"], nodes)
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
+        """Rebuild the trees."""
+        return cls(fields["initial"], fields["output"], restored_nodes(fields))
 
 
 @njit(cache=True, nogil=True)
