@@ -46,7 +46,7 @@ from setwise.models.labels.kept_scores import Scores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.proposals import Proposal, propose_mixture
-from setwise.models.options import PRESETS, Method, Preset, TrainingOptions
+from setwise.models.options import PRESETS, Method, Preset, TrainingOptions, extras_of
 from setwise.models.sets.evidence import CandidateSource
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.reranker import rank_by
@@ -75,9 +75,9 @@ class Recipe:
     voted_candidates: bool = True
 
 
-def recipes(preset: Preset) -> Iterator[Recipe]:
-    """Yield the whole preset, then all but one part."""
-    voters, groups = PRESETS[preset].voters, groups_of(preset)
+def recipes(preset: Preset, voters: tuple[str, ...]) -> Iterator[Recipe]:
+    """Yield the whole preset with its voters, then all but one part."""
+    groups = groups_of(preset)
     yield Recipe(preset, voters, groups)
     for voter in voters:
         yield Recipe(f"{preset} without {voter}", tuple(v for v in voters if v != voter), groups)
@@ -153,12 +153,13 @@ def measured(folder: Path, preset: Preset, seed: int, draw: int, *, whole_words:
     train = train.take(drawn)
     method: Method = "cbm-rerank" if whole_words else "br-rerank"
     options = TrainingOptions(preset=preset, method=method, seed=seed, n_jobs=1)
-    _, _, X = fit_features(train, options)
+    _, scaler, X = fit_features(train, options)
+    voters = extras_of(options, dense=scaler is not None and scaler.dense).voters
     Y = train.Y
     folds = fold_ids(Y, N_FOLDS, seed)
     base = BinaryRelevance(l1_ratio=0.5, random_state=seed, n_jobs=1).fit(X, Y)
     logits = out_of_fold_logits(base.for_folds(), X, Y, folds, n_jobs=1)[:]
-    votes = cast_votes(X, Y, folds, logits, PRESETS[preset].voters)
+    votes = cast_votes(X, Y, folds, logits, voters)
     return Measured(X, Y, drawn, folds, logits, votes)
 
 
@@ -197,7 +198,7 @@ Rights = Iterator[tuple[str, Measured, NDArray[np.bool_], str]]
 def measure_voters(folder: Path, preset: Preset, seed: int, draw: int) -> Rights:
     """Yield what each recipe of a preset of ``br-rerank`` gets right."""
     known = measured(folder, preset, seed, draw, whole_words=False)
-    for recipe in recipes(preset):
+    for recipe in recipes(preset, known.votes.voters):
         voted = recipe.voted_candidates and recipe.voters
         source = VotedCandidates() if voted else MarginalCandidates()
         rows = known.cross_fit(recipe.voters, source, recipe.groups)
@@ -229,7 +230,8 @@ def measure_mixtures(folder: Path, seed: int, draw: int) -> Rights:
         yield f"cbm {name}", known, right, used
         preset: Preset = "fast" if name.startswith("fast") else "best"
         groups = ("independent", *groups_of(preset))
-        rows = known.cross_fit(PRESETS[preset].voters, proposal.for_folds, groups)
+        voters = tuple(name for name in PRESETS[preset].voters if name in known.votes.voters)
+        rows = known.cross_fit(voters, proposal.for_folds, groups)
         yield f"cbm-rerank {name}", known, right_of(rows, preset), used
 
 

@@ -77,11 +77,16 @@ class Extras(NamedTuple):
 PRESETS: dict[Preset, Extras] = {
     "paper": Extras(calibrators=PUBLISHED_CALIBRATORS),
     "fast": Extras(
-        ("neighbours",),
+        ("neighbours", "forest"),
         calibrators=("uncalibrated", "isotonic", "cardinality-isotonic", "group-softmax"),
     ),
-    "best": Extras(("neighbours", "nearest", "smooth"), margins=True, n_fits=2, beginnings=4),
+    "best": Extras(
+        ("neighbours", "nearest", "smooth", "forest"), margins=True, n_fits=2, beginnings=4
+    ),
 }
+
+DENSE_VOTERS = ("forest",)
+"""Voters of dense measurements alone, see `FeatureScaler.dense`."""
 
 
 class TrainingWarning(UserWarning):
@@ -98,9 +103,9 @@ class TrainingOptions:
         ``"paper"`` is the published method: labels calibrated by isotonic regression, mixtures with
         separate experts linear in the features, and the papers' features and set calibrators.
         The mixture of ``"cbm-boosted"`` is the same in all presets.
-        ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking. ``"best"`` averages
-        several mixtures if the method has one; otherwise it also uses word prefixes as features of
-        texts.
+        ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking; the forest votes on
+        dense measurements alone, see `FeatureScaler`. ``"best"`` averages several mixtures if the
+        method has one; otherwise it also uses word prefixes as features of texts.
     method : {"br-rerank", "br", "cbm", "cbm-rerank", "cbm-boosted"}
         ``"br"`` chooses the most probable set under independent labels, ``"cbm"`` under a
         conditional Bernoulli mixture. ``"-rerank"`` chooses the most confident candidate; the
@@ -180,9 +185,10 @@ class TrainingOptions:
         check_parameters(self)
 
 
-def extras_of(options: TrainingOptions) -> Extras:
-    """Return what a preset adds to a method."""
+def extras_of(options: TrainingOptions, *, dense: bool = True) -> Extras:
+    """Return what a preset adds to a method, for dense measurements or other data."""
     extras = PRESETS[options.preset]
     if options.method in RERANKING_METHODS:
-        return extras
+        voters = tuple(name for name in extras.voters if dense or name not in DENSE_VOTERS)
+        return extras._replace(voters=voters)
     return Extras(n_fits=extras.n_fits) if options.method == "cbm" else Extras()

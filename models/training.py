@@ -178,7 +178,7 @@ def fit_base(
     base, penalised, read = _base(dataset, X, options, sample_weight)
     if folds is None:
         folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)
-    extras = extras_of(options)
+    extras = extras_of(options, dense=scaler is not None and scaler.dense)
     mixture = options.method in MIXTURE_METHODS
     end = 0.5 if mixture else 0.95
     logits = out_of_fold_logits(

@@ -86,6 +86,11 @@ class FeatureScaler(StoredPart):
         """Whether there is a measurement to scale."""
         return bool(self.measured_.any())
 
+    @property
+    def dense(self) -> bool:
+        """Whether every column is a measurement, as in a dense matrix."""
+        return bool(self.measured_.all())
+
     def scale_rows(self, rows: SparseRows) -> SparseRows:
         """Return rows with float64 values scaled, in float32 and without zeros.
 

@@ -26,6 +26,7 @@ from setwise.models.storage.fields import (
 )
 from setwise.models.storage.state import Lengths, Storable, StoredPart
 from setwise.models.voters.vote_features import (
+    ForestFeatures,
     MarginFeatures,
     NearestFeatures,
     NeighbourFeatures,
@@ -229,6 +230,7 @@ GROUPS: dict[str, type[FeatureGroup]] = {
     "neighbours": NeighbourFeatures,
     "nearest": NearestFeatures,
     "smooth": SmoothFeatures,
+    "forest": ForestFeatures,
 }
 
 

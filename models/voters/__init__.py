@@ -1,1 +1,1 @@
-"""Neighbours and regressions that vote for label sets."""
+"""Neighbours, regressions and trees that vote for label sets."""

@@ -92,6 +92,12 @@ class SmoothFeatures(VoteFeatures):
     voter = "smooth"
 
 
+class ForestFeatures(VoteFeatures):
+    """Votes of the forest for the set."""
+
+    voter = "forest"
+
+
 @njit(cache=True, nogil=True)
 def _describe_margins(
     P: NDArray[np.float64],

@@ -20,16 +20,18 @@ from setwise.models.storage.fields import (
 )
 from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.block_ridge import HoldOut, Rows
+from setwise.models.voters.forest_votes import ForestVotes
 from setwise.models.voters.neighbours import NearestVotes, NeighbourVotes
 from setwise.models.voters.regression_votes import SmoothVotes
 from setwise.models.voters.votes import SeenSets, SetVotes, find_seen_sets
 
-Voter = NeighbourVotes | SmoothVotes
+Voter = NeighbourVotes | SmoothVotes | ForestVotes
 
 VOTERS: Final[dict[str, type[Voter]]] = {
     "neighbours": NeighbourVotes,
     "nearest": NearestVotes,
     "smooth": SmoothVotes,
+    "forest": ForestVotes,
 }
 
 

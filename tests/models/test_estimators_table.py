@@ -42,6 +42,7 @@ from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.search import k_best_sets
 from setwise.models.sets.sources import MarginalCandidates
+from setwise.models.voters.forest_votes import ForestVotes
 from setwise.models.voters.neighbours import NearestVotes, NeighbourVotes
 from setwise.models.voters.regression_votes import SmoothVotes
 from setwise.models.voters.similarity import UnitRows
@@ -164,6 +165,7 @@ PARTS: list[tuple[BaseEstimator, Family]] = [
     (NeighbourVotes(5), VOTES),
     (NearestVotes(), VOTES),
     (SmoothVotes(), BOTH),
+    (ForestVotes(10), VOTES),
     (TextVectorizer(bigrams=True, beginnings=3), WORDS),
     (SetFeatures(), COLUMNS),
     (MarginalCandidates(4), SOURCES),

@@ -13,7 +13,7 @@ from setwise.models.options import (
     TrainingOptions,
     extras_of,
 )
-from setwise.models.training import train
+from setwise.models.training import fit_base, train
 from tests.models import corpora
 
 
@@ -31,6 +31,21 @@ def test_a_document_alone_is_judged_as_in_a_batch() -> None:
 def test_the_best_preset_is_the_default() -> None:
     assert TrainingOptions().preset == "best"
     assert extras_of(TrainingOptions()) == PRESETS["best"]
+
+
+@pytest.mark.parametrize(
+    ("X", "votes"),
+    [
+        (np.random.default_rng(0).normal(size=(60, 4)), True),
+        (np.eye(60), False),
+        (np.random.default_rng(0).normal(size=(60, 4)) * np.array([1, 0, 0, 0]), False),
+    ],
+    ids=["measurements", "words", "a measurement among words"],
+)
+def test_the_forest_votes_on_dense_measurements_alone(X, votes) -> None:
+    data = corpora.dataset(X, np.arange(60)[:, None] % [2, 3] > 0)
+    options = TrainingOptions(n_folds=2, alpha=1e-3, n_jobs=1)
+    assert ("forest" in fit_base(data, options).proposal.voters.names) is votes
 
 
 def test_both_ways_of_reranking_have_presets_and_no_other_method() -> None:
