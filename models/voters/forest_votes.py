@@ -111,12 +111,13 @@ class ForestVotes(StoredPart, BaseEstimator):
             rows = np.flatnonzero(~np.isin(folds, left_out))
             if len(rows) > self.max_documents:
                 rows = np.sort(rng.permutation(rows)[: self.max_documents])
+            seen = dense[rows]
             tree = ExtraTreeClassifier(
                 max_features=n_tried,
                 min_samples_leaf=_LEAST_IN_LEAF,
                 random_state=int(rng.integers(np.iinfo(np.int32).max)),
-            ).fit(dense[rows], classes[rows])
-            trees.append(_read_tree(tree, dense[rows], set_of[rows], n_sets))
+            ).fit(seen, classes[rows])
+            trees.append(_read_tree(tree, seen, set_of[rows], n_sets))
         self.forest_ = _join(trees)
         self.n_sets_, self.n_features_ = n_sets, X.shape[1]
         forest = self.forest_
