@@ -10,6 +10,7 @@ References
 .. [1] P. Geurts, D. Ernst and L. Wehenkel, "Extremely randomized trees", Machine Learning 63, 2006.
 """
 
+import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -116,7 +117,11 @@ class ForestVotes(StoredPart, BaseEstimator):
                 max_features=n_tried,
                 min_samples_leaf=_LEAST_IN_LEAF,
                 random_state=int(rng.integers(np.iinfo(np.int32).max)),
-            ).fit(seen, classes[rows])
+            )
+            with warnings.catch_warnings():
+                # Most label sets may have one document.
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+                tree.fit(seen, classes[rows])
             trees.append(_read_tree(tree, seen, set_of[rows], n_sets))
         self.forest_ = _join(trees)
         self.n_sets_, self.n_features_ = n_sets, X.shape[1]
