@@ -35,6 +35,8 @@ from setwise.service import app as service_main
 from setwise.service.build import Application, build
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.predictions import Priority
+from setwise.service.domain.reviews import QueueTier
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.logs import configure_logging
 from setwise.service.settings import Settings
@@ -271,6 +273,7 @@ class _Documents:
             "out_of_domain": False, "threshold": THRESHOLD, "model_version": "sha256:bench",
             "calibrator_version": "sha256:bench", "policy_version": self._policy,
             "created_at": at, "rule": None, "purged_at": None, "uncalibrated": False,
+            "priority": Priority.NORMAL.value,
             "actor_name": "bench", "request_id": None, "address": "127.0.0.1",
         }  # fmt: skip
 
@@ -289,6 +292,7 @@ class _Documents:
             "id": new_id(), "prediction_id": row["id"], "kind": kind,
             "state": "completed" if read else "waiting", "version": 3 if read else 1,
             "escalated": False, "created_at": at, "queued_at": at, "round": 0,
+            "tier": QueueTier.NORMAL.value,
         }  # fmt: skip
         found[review_tasks].append(task)
         if read and isinstance(at, datetime):
