@@ -2,11 +2,11 @@
 
     python -m benchmarks.bench_rivals [--seconds 4] [--rounds 3] [--mlserver VENV]
 
-All read the same texts over HTTP, in turns within one run: one caller at first, then 32. *The
-afternoon's service* is what somebody writes in an afternoon: FastAPI, scikit-learn's pipeline of
-TF-IDF and logistic regressions, and one row of an SQLite file through SQLAlchemy. MLServer serves
-the same pipeline by its scikit-learn runtime with its own settings; it stores nothing. Setwise
-authenticates, ranks label sets with calibrated confidence, decides, and commits to SQLite.
+All read the same texts over HTTP, in turns within one run: one caller at first, then 32. The
+*hand-written service* takes an afternoon: FastAPI, scikit-learn's pipeline of TF-IDF and logistic
+regressions, and one row of an SQLite file through SQLAlchemy. MLServer serves the same pipeline by
+its scikit-learn runtime with its own settings; it stores nothing. Setwise authenticates, ranks
+label sets with calibrated confidence, decides, and commits to SQLite.
 
 ``--mlserver``: a virtual environment with ``pip install mlserver mlserver-sklearn 'uvloop<0.22'``,
 which are no dependencies of Setwise. Compare ratios; requests per second depend on the machine.
@@ -49,7 +49,7 @@ def main() -> None:
         artifact, texts = trained_artifact(folder)
         url = f"sqlite:///{folder / 'bench.db'}"
         setwise, _ = running.enter_context(_setwise(folder / "setwise", url, artifact, texts))
-        servers = [setwise, running.enter_context(_afternoon(folder, texts))]
+        servers = [setwise, running.enter_context(_hand_written(folder, texts))]
         if options.mlserver is not None:
             servers.append(running.enter_context(_mlserver(folder, options.mlserver, texts)))
         for callers in CALLERS:
@@ -85,17 +85,17 @@ def _compare(servers: list[Server], callers: int, seconds: float, rounds: int) -
 
 
 @contextmanager
-def _afternoon(folder: Path, texts: list[str]) -> Iterator[Server]:
-    _fit(Path(sys.executable), folder / "notes.jsonl", folder / "afternoon.joblib")
+def _hand_written(folder: Path, texts: list[str]) -> Iterator[Server]:
+    _fit(Path(sys.executable), folder / "notes.jsonl", folder / "hand-written.joblib")
     port = _free_port()
     command = [sys.executable, "-m", "benchmarks.bench_rivals", "--serve", str(folder), str(port)]
     requests = [_request("/predict", {"id": f"n{n}", "text": t}) for n, t in enumerate(texts)]
     with _running(command, port, os.environ | {"OMP_NUM_THREADS": "1"}) as process_id:
-        yield Server("the afternoon's service", process_id, port, requests)
+        yield Server("hand-written service", process_id, port, requests)
 
 
-def serve_afternoon(folder: Path, port: int) -> None:
-    """Serve predictions as somebody writes it in an afternoon."""
+def serve_hand_written(folder: Path, port: int) -> None:
+    """Serve predictions with a few lines of FastAPI, scikit-learn and SQLAlchemy."""
     import joblib  # noqa: PLC0415 -- only this process needs it
     import uvicorn  # noqa: PLC0415 -- as above
     from fastapi import FastAPI  # noqa: PLC0415 -- as above
@@ -117,8 +117,8 @@ def serve_afternoon(folder: Path, port: int) -> None:
         id: str
         text: str
 
-    pipeline = joblib.load(folder / "afternoon.joblib")
-    engine = create_engine(f"sqlite:///{folder / 'afternoon.db'}", connect_args={"timeout": 60})
+    pipeline = joblib.load(folder / "hand-written.joblib")
+    engine = create_engine(f"sqlite:///{folder / 'hand-written.db'}", connect_args={"timeout": 60})
     Base.metadata.create_all(engine)
     app = FastAPI()
 
@@ -193,6 +193,6 @@ def _request(path: str, content: object) -> bytes:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
-        serve_afternoon(Path(sys.argv[2]), int(sys.argv[3]))
+        serve_hand_written(Path(sys.argv[2]), int(sys.argv[3]))
     else:
         main()

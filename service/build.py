@@ -22,9 +22,9 @@ from setwise.service.runtime.courier import Courier
 from setwise.service.runtime.indexer import WordIndexer
 from setwise.service.runtime.model import POLL_S as MODEL_POLL_S
 from setwise.service.runtime.model import ModelRegistry
+from setwise.service.runtime.polling import POLL_S as JOB_POLL_S
 from setwise.service.runtime.schedule import tasks
 from setwise.service.runtime.sender import HttpSender
-from setwise.service.runtime.worker import POLL_S as JOB_POLL_S
 from setwise.service.runtime.worker import Worker
 from setwise.service.server_secrets import derived
 from setwise.service.services.all import Services

@@ -21,7 +21,7 @@ from setwise.models.labels.scaling import (
 )
 from setwise.models.labels.targets import as_labels
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
-from setwise.models.mixtures.experts.gating import Gate
+from setwise.models.mixtures.experts.gating import LinearGate
 from setwise.models.mixtures.kernel_map import KernelMap
 from setwise.models.mixtures.mixture_em import (
     StepReport,
@@ -135,7 +135,7 @@ class ConditionalBernoulliMixture(MixtureByEM):
     """
 
     mixture_: LinearMixture
-    gate_: Gate
+    gate_: LinearGate
     experts_: SharedExperts | SeparateExperts
     # (n_components, n_features) with a kernel, the number of deviations by which a feature's mean
     # in a component exceeds the mean of all documents.
@@ -357,7 +357,7 @@ class ConditionalBernoulliMixture(MixtureByEM):
         model.kernel_, model.contrast_ = fields["kernel_"], fields["contrast"]
         if model.kernel_ is not None and model.contrast_ is None:
             raise ValueError("array 'contrast' is missing")
-        model.gate_ = Gate(*restored_linear(fields, "gate", lengths["described"]))
+        model.gate_ = LinearGate(*restored_linear(fields, "gate", lengths["described"]))
         model.experts_ = fields["experts_"]
         model._restore(fields, lengths)
         model.mixture_ = LinearMixture(model.gate_, model.experts_, model.n_jobs)

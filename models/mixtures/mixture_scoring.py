@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from setwise.models.data.rows import SparseRows
-from setwise.models.mixtures.experts.gating import Gate
+from setwise.models.mixtures.experts.gating import LinearGate
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
 from setwise.models.mixtures.mixture_storage import restored_linear, stored_linear
 from setwise.models.parallel import thread_count
@@ -138,7 +138,7 @@ class ScoreTable(NamedTuple):
     n_components: int
 
     @classmethod
-    def of(cls, gate: Gate, experts: SharedExperts | SeparateExperts) -> Self:
+    def of(cls, gate: LinearGate, experts: SharedExperts | SeparateExperts) -> Self:
         """Return the table of a gate and experts."""
         rows = sp.csc_array(sp.vstack([gate.coef, experts.coef]))
         return cls(
@@ -180,14 +180,14 @@ class LinearMixture:
 
     Parameters
     ----------
-    gate : Gate
+    gate : LinearGate
     experts : SharedExperts or SeparateExperts
     n_jobs : int or None
         Threads; every usable core by default. Results do not depend on it.
     """
 
     def __init__(
-        self, gate: Gate, experts: SharedExperts | SeparateExperts, n_jobs: int | None = None
+        self, gate: LinearGate, experts: SharedExperts | SeparateExperts, n_jobs: int | None = None
     ) -> None:
         self.experts = experts
         self.n_jobs = n_jobs

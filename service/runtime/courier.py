@@ -14,8 +14,8 @@ import structlog
 
 from setwise.service.domain.errors import StorageDamaged, StorageUnavailable
 from setwise.service.domain.webhooks import Delivery, DeliveryState, Parcel, ReceiverResponse
+from setwise.service.runtime.polling import LONGEST_PAUSE_S, POLL_S
 from setwise.service.runtime.sender import HttpSender
-from setwise.service.runtime.worker import POLL_S
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.database import Clock
 
@@ -24,8 +24,6 @@ MOST_AT_ONCE = 16
 
 SHARE = 4
 """Most attempts in progress to an endpoint, so that one that hangs does not delay the others."""
-
-LONGEST_PAUSE_S = 30.0
 
 log = structlog.get_logger(__name__)
 

@@ -7,12 +7,7 @@ processes can share the table.
 import threading
 from collections.abc import Callable
 
-import structlog
-
-from setwise.service.domain.errors import StorageDamaged, StorageUnavailable
-from setwise.service.runtime.worker import LONGEST_PAUSE_S, POLL_S
-
-log = structlog.get_logger(__name__)
+from setwise.service.runtime.polling import POLL_S, poll
 
 
 class WordIndexer:
@@ -41,17 +36,8 @@ class WordIndexer:
 
     def run(self) -> None:
         """Index words until `stop` is called."""
-        pause_s = self._poll_s
-        while not self._stopping.is_set():
-            try:
-                while self._index() and not self._stopping.is_set():
-                    pass
-            except (StorageUnavailable, StorageDamaged) as error:
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-                log.warning("indexer.waits", reason=error.detail, seconds=pause_s)
-            except Exception:
-                pause_s = LONGEST_PAUSE_S
-                log.exception("indexer.failed", seconds=pause_s)
-            else:
-                pause_s = self._poll_s
-            self._stopping.wait(pause_s)
+        poll(self._index_all, self._stopping, poll_s=self._poll_s, name="indexer")
+
+    def _index_all(self) -> None:
+        while self._index() and not self._stopping.is_set():
+            pass

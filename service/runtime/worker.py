@@ -18,13 +18,8 @@ import structlog
 from setwise.service.domain import errors
 from setwise.service.domain.jobs import Job
 from setwise.service.runtime import disk
+from setwise.service.runtime.polling import POLL_S, poll
 from setwise.service.services.jobs import Jobs
-
-POLL_S = 1.0
-"""Pause before an empty queue is asked again: people wait for jobs and deliveries this long."""
-
-LONGEST_PAUSE_S = 30.0
-"""Longest pause between attempts to reach an unavailable database."""
 
 STORE_EVERY_S = 1.0
 """How often progress is stored, which also detects whether the job was cancelled."""
@@ -144,29 +139,22 @@ class Worker:
         for kind, task in self._tasks.items():
             lanes[task.long].append(kind)
         beside = threading.Thread(
-            target=self._run_lane, args=(lanes[True],), name="worker-long", daemon=True
+            target=self._poll, args=(lanes[True],), name="worker-long", daemon=True
         )
         beside.start()
-        self._run_lane(lanes[False])
+        self._poll(lanes[False])
         beside.join()
         log.info("worker.stopped")
 
-    def _run_lane(self, kinds: Sequence[str]) -> None:
-        pause_s = self._poll_s
-        while kinds and not self._stopping.is_set():
-            try:
-                self.schedule(kinds)
-                while not self._stopping.is_set() and self.run_one(kinds):
-                    pass
-            except (errors.StorageUnavailable, errors.StorageDamaged) as error:
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-                log.warning("worker.waits", reason=error.detail, seconds=pause_s)
-            except Exception:
-                pause_s = LONGEST_PAUSE_S
-                log.exception("worker.failed", seconds=pause_s)
-            else:
-                pause_s = self._poll_s
-            self._stopping.wait(pause_s)
+    def _poll(self, kinds: Sequence[str]) -> None:
+        if kinds:
+            step = partial(self._run_due, kinds)
+            poll(step, self._stopping, poll_s=self._poll_s, name="worker")
+
+    def _run_due(self, kinds: Sequence[str]) -> None:
+        self.schedule(kinds)
+        while not self._stopping.is_set() and self.run_one(kinds):
+            pass
 
     def schedule(self, kinds: Sequence[str] | None = None) -> None:
         """Queue each recurring job that is not queued yet."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from setwise.service.api.http.callers import Bucket
+from setwise.service.api.http.callers import TokenBucket
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.settings import Settings
@@ -442,6 +442,6 @@ def test_a_repeated_upload_is_bounded_and_counts_once_against_the_limit(
     large = world.post(path, by="admin", content=b"x" * 11, headers=zipped)
     assert_problem(large, 413, "upload-too-large")
     counted: list[int | None] = []
-    monkeypatch.setattr(Bucket, "take", lambda _, limit: counted.append(limit) or [])
+    monkeypatch.setattr(TokenBucket, "take", lambda _, limit: counted.append(limit) or [])
     world.post(path, by="admin", content=b"x", headers=zipped)
     assert len(counted) == 1

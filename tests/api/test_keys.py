@@ -28,7 +28,7 @@ def test_an_expired_key_says_so(service: Service) -> None:
 
 
 def test_a_hurried_key_is_told_to_wait(service: Service) -> None:
-    service.app.state.edge.callers._clock = lambda: 0.0  # a minute does not pass meanwhile
+    service.app.state.edge.callers._clock = lambda: 0.0  # so that the minute does not end
     make(service, "hurried", Role.CLIENT, per_minute=2)
     first = service.get("/v1/predictions", by="hurried")
     assert first.headers["ratelimit-policy"] == '"key";q=2;w=60'

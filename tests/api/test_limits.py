@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.api.http.callers import Bucket, Callers
+from setwise.service.api.http.callers import Callers, TokenBucket
 from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.errors import TooManyRequests
 
@@ -26,13 +26,13 @@ def told(headers: list[tuple[bytes, bytes]]) -> tuple[int, int]:
 
 
 def test_without_a_limit_nothing_is_counted_or_told() -> None:
-    bucket = Bucket()
+    bucket = TokenBucket()
     assert bucket.take(None) == bucket.take(0) == []
 
 
 def test_a_burst_is_allowed_and_then_a_pace() -> None:
     clock = Clock()
-    bucket = Bucket(clock=clock)
+    bucket = TokenBucket(clock=clock)
     assert [told(bucket.take(60))[0] for _ in range(60)] == list(range(59, -1, -1))
     with pytest.raises(TooManyRequests, match="60 requests a minute") as refused:
         bucket.take(60)
@@ -55,7 +55,7 @@ def test_each_key_has_its_own_limit() -> None:
 @given(st.integers(1, 500), st.lists(st.floats(0, 30), min_size=1, max_size=200))
 def test_no_key_ever_gets_more_than_a_burst_and_its_pace(limit: int, pauses: list[float]) -> None:
     clock = Clock()
-    bucket, served = Bucket(clock=clock), 0
+    bucket, served = TokenBucket(clock=clock), 0
     for pause in pauses:
         clock.s += pause
         for _ in range(5):
@@ -70,7 +70,7 @@ def test_no_key_ever_gets_more_than_a_burst_and_its_pace(limit: int, pauses: lis
 @given(st.integers(1, 1_000))
 def test_whoever_waits_as_told_is_served(limit: int) -> None:
     clock = Clock()
-    bucket = Bucket(clock=clock)
+    bucket = TokenBucket(clock=clock)
     for _ in range(limit):
         bucket.take(limit)
     with pytest.raises(TooManyRequests) as refused:

@@ -90,7 +90,7 @@ def test_no_kill_loses_a_secret_that_was_made_or_makes_it_twice(
     processes.set_forkserver_preload([__name__])
     made = 0
     for life in range(kills):
-        # One of its own: a webhook's secret is rotated at most nine times a day.
+        # A new webhook, because a secret can be rotated at most nine times a day.
         hook = f"{life}-webhook", "/v1/admin/webhooks", {"url": f"https://a.example/{life}"}
         place["webhook"] = json.loads(call(hook)[1])["id"]
         server = processes.Process(target=serve_until_killed, args=(settings, admin, life, place))

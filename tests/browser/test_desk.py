@@ -24,7 +24,7 @@ PATIENCE_S = 60.0
 TEXTS = ("storm and rain again", "a goal after the storm", "bond and coupon today", "rain")
 # The desk ignores keys for a moment after a document has appeared.
 SETTLED_MS = 300
-# It submits no label that was not on the screen yet, and nobody presses a key within one frame.
+# It refuses labels that have not been on the screen yet. No person presses a key within a frame.
 DRAWN = "() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 LATE_S = 0.3
 

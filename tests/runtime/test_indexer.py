@@ -37,7 +37,7 @@ def test_batches_follow_each_other_until_nothing_waits() -> None:
 
 @pytest.mark.parametrize("error", [StorageUnavailable("asleep"), ValueError("a fault of ours")])
 def test_after_a_failure_it_tries_again(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    monkeypatch.setattr("setwise.service.runtime.indexer.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("setwise.service.runtime.polling.LONGEST_PAUSE_S", 0.01)
     asked = 0
 
     def index() -> bool:
@@ -52,4 +52,4 @@ def test_after_a_failure_it_tries_again(monkeypatch: pytest.MonkeyPatch, error: 
         indexer.start()
         until(lambda: asked > 1)
         indexer.stop()
-    assert [line["event"] for line in lines] in (["indexer.waits"], ["indexer.failed"])
+    assert [line["event"] for line in lines] in (["polling.waits"], ["polling.failed"])

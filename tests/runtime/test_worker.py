@@ -390,7 +390,7 @@ def test_what_became_of_a_job_is_stored_once_the_database_is_back(
 
 
 def test_a_worker_outlives_its_own_mistakes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("setwise.service.runtime.worker.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("setwise.service.runtime.polling.LONGEST_PAUSE_S", 0.01)
     worker = world.worker(x=Task(lambda job, report: None))
     mistakes = iter([RuntimeError("bug")])
     schedule = worker.schedule

@@ -41,7 +41,7 @@ _NEARLY_CERTAIN = 0.99
 
 
 @dataclass(frozen=True, eq=False)
-class Gate:
+class LinearGate:
     """A fitted gate."""
 
     coef: sp.csr_array  # (n_components, n_features)
@@ -55,11 +55,11 @@ class Gate:
         )
 
 
-def constant_gate(targets: NDArray[np.float64], weight: NDArray[np.float64], d: int) -> Gate:
+def constant_gate(targets: NDArray[np.float64], weight: NDArray[np.float64], d: int) -> LinearGate:
     """Return the constant gate: the weighted mean of the memberships."""
     share = weight @ targets / weight.sum()
     floor = np.finfo(np.float64).tiny
-    return Gate(sp.csr_array((targets.shape[1], d)), np.log(np.maximum(share, floor)))
+    return LinearGate(sp.csr_array((targets.shape[1], d)), np.log(np.maximum(share, floor)))
 
 
 def fit_gate(
@@ -69,11 +69,11 @@ def fit_gate(
     alpha: float,
     l1_ratio: float,
     sample_weight: NDArray[np.float64] | None = None,
-    start: Gate | None = None,
+    start: LinearGate | None = None,
     max_passes: int = 100,
     max_sweeps: int = 10,
     tol: float = 1e-8,
-) -> tuple[Gate, bool]:
+) -> tuple[LinearGate, bool]:
     """Fit a gate.
 
     Parameters
@@ -88,7 +88,7 @@ def fit_gate(
         In [0, 1]; 0 is ridge, 1 is lasso.
     sample_weight : float64 ndarray of shape (n,), optional
         Not negative, not all zero.
-    start : Gate, optional
+    start : LinearGate, optional
         Where to start; by default at the constant gate.
     max_passes : int
         Newton steps per component.
@@ -99,7 +99,7 @@ def fit_gate(
 
     Returns
     -------
-    gate : Gate
+    gate : LinearGate
     converged : bool
         Whether the passes ended by ``tol``.
     """
@@ -119,7 +119,7 @@ def fit_gate(
         max_sweeps,
         tol,
     )
-    return Gate(sp.csr_array(coef), intercept - intercept.max()), bool(converged)
+    return LinearGate(sp.csr_array(coef), intercept - intercept.max()), bool(converged)
 
 
 class _Softmax(NamedTuple):

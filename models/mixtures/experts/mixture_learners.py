@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from setwise.models.mixtures.experts.gating import Gate, fit_gate
+from setwise.models.mixtures.experts.gating import LinearGate, fit_gate
 from setwise.models.mixtures.experts.separate_experts import (
     ComponentExperts,
     SeparateSettings,
@@ -43,7 +43,7 @@ def _elastic_net(coef: sp.csr_array, alpha: NDArray[np.float64], l1_ratio: float
 class SeparateState:
     """Gate and experts of each component between two EM steps."""
 
-    gate: Gate
+    gate: LinearGate
     components: tuple[ComponentExperts, ...]
     constants: NDArray[np.float64]
     penalty: float
@@ -63,7 +63,7 @@ class SeparateState:
         """Return the state with only these components."""
         return replace(
             self,
-            gate=Gate(self.gate.coef[components], self.gate.intercept[components]),
+            gate=LinearGate(self.gate.coef[components], self.gate.intercept[components]),
             components=tuple(self.components[k] for k in components),
             constants=self.constants[components],
         )
@@ -73,7 +73,7 @@ class SeparateState:
 class SharedState:
     """Gate and shared experts between two EM steps."""
 
-    gate: Gate
+    gate: LinearGate
     experts: SharedExperts
     penalty: float
     n_jobs: int | None
@@ -87,7 +87,7 @@ class SharedState:
         """Return the state with only these components."""
         return replace(
             self,
-            gate=Gate(self.gate.coef[components], self.gate.intercept[components]),
+            gate=LinearGate(self.gate.coef[components], self.gate.intercept[components]),
             experts=replace(self.experts, bias=self.experts.bias[components]),
         )
 
@@ -109,7 +109,7 @@ class _LinearLearner:
         self.gate = gate
         self.n_jobs = n_jobs
 
-    def fit_gate(self, memberships: NDArray[np.float64], start: Gate | None) -> Gate:
+    def fit_gate(self, memberships: NDArray[np.float64], start: LinearGate | None) -> LinearGate:
         """Improve the gate."""
         return fit_gate(
             self.columns,

@@ -47,7 +47,7 @@ class KeyLimitReached(TooManyRequests):
         self.headers = _headers(limit, 0, math.ceil(wait_s + (limit - 1) / limit * WINDOW_S))
 
 
-class Bucket:
+class TokenBucket:
     """Counts the requests of one key; full at first."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -81,12 +81,12 @@ class KeyHolder:
     """The holder of a key, whose requests are counted, and how long this is remembered."""
 
     caller: Caller
-    bucket: Bucket
+    bucket: TokenBucket
     ask_from: float
     trusted_until: float
 
     def take(self) -> Headers:
-        """Count a request; see `Bucket.take`."""
+        """Count a request; see `TokenBucket.take`."""
         return self.bucket.take(self.caller.per_minute)
 
 
@@ -111,7 +111,7 @@ class Callers:
         self._trusted_s = trusted_s
         self._clock = clock
         self._holders: OrderedDict[bytes, KeyHolder] = OrderedDict()
-        self._buckets: dict[str, Bucket] = {}  # of valid keys only, so their number is small
+        self._buckets: dict[str, TokenBucket] = {}  # of valid keys only, so their number is small
         self._lock = Lock()
 
     def known(self, secret: str) -> KeyHolder | None:
@@ -134,7 +134,7 @@ class Callers:
         asked_at = self._clock()
         caller = self._authenticate(secret)
         with self._lock:
-            bucket = self._buckets.setdefault(caller.id, Bucket(clock=self._clock))
+            bucket = self._buckets.setdefault(caller.id, TokenBucket(clock=self._clock))
             holder = self._holders[_fingerprint(secret)] = KeyHolder(
                 caller, bucket, asked_at + self._trusted_s / 2, asked_at + self._trusted_s
             )

@@ -47,7 +47,7 @@ class Texts(Recorded):
 
     def index_words(self) -> bool:
         """Make new texts searchable by their words; return whether more may wait."""
-        with self.begin(read_only=True) as transaction:  # which keeps nobody from writing
+        with self.begin(read_only=True) as transaction:  # does not block writers
             if not transaction.texts.unindexed:
                 return False
         with self.begin() as transaction:
