@@ -1,6 +1,5 @@
 """Routes for labels: search them, propose new ones, and decide on those."""
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Response
@@ -11,7 +10,7 @@ from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import Example, Listed, Mirror, Paged, RequestBody
+from setwise.service.api.schemas import Example, Listed, Paged, RequestBody
 from setwise.service.domain.errors import (
     LabelNotFound,
     ModelUnavailable,
@@ -20,7 +19,7 @@ from setwise.service.domain.errors import (
     StaleVersion,
     VersionRequired,
 )
-from setwise.service.domain.labels import LabelChange, LabelState
+from setwise.service.domain.labels import CatalogueLabel, LabelChange, LabelMatch, LabelState
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute)
 
@@ -40,16 +39,7 @@ _PROPOSED: Example = {
 }
 
 
-class Label(Mirror):
-    """A label that a reviewer may choose."""
-
-    label: str
-    name: str | None = Field(description="Of labels that the model lacks.")
-    state: LabelState
-    in_model: bool = Field(description="The active model can predict it.")
-
-
-class LabelPage(Listed[Label]):
+class LabelPage(Listed[LabelMatch]):
     """One page of matching labels, those of the model first."""
 
     examples = (
@@ -68,27 +58,6 @@ class LabelQuery(Paged):
     state: LabelState | None = Field(
         None, description="Only those in a state; otherwise those to choose from."
     )
-
-
-class CatalogueLabelBody(Mirror):
-    """A label of the catalogue."""
-
-    examples = (_PROPOSED,)
-
-    label: str
-    name: str | None
-    guideline: str | None = Field(description="When the label applies.")
-    parent: str | None = Field(description="The label above it.")
-    state: LabelState = Field(
-        description="`proposed`: a lead has yet to decide; `retired`: no longer offered; `merged`: "
-        "`merged_into` stands for it."
-    )
-    merged_into: str | None
-    in_model: bool = Field(description="The active model can predict it.")
-    proposed_by: str | None = Field(description="Id of the person or key that gave it first.")
-    proposed_at: datetime | None
-    proposed_in: str | None = Field(description="Id of the prediction that it was given to first.")
-    version: int = Field(description="The `ETag` carries it; 0 while nothing is stored of it.")
 
 
 class LabelProposal(RequestBody):
@@ -141,7 +110,7 @@ def search_labels(
     end = offset + len(matches.items)
     return answer(
         LabelPage(
-            items=[Label.of(match) for match in matches.items],
+            items=list(matches.items),
             next_cursor=edge.cursors.write(str(end) if end < matches.total else None, scope),
             limit=query.limit,
         )
@@ -152,11 +121,11 @@ def search_labels(
     "/labels",
     tags=["reviews"],
     status_code=201,
-    response_model=CatalogueLabelBody,
+    response_model=CatalogueLabel,
     response_description="The label, proposed.",
     responses={
         200: {
-            "model": CatalogueLabelBody,
+            "model": CatalogueLabel,
             "description": "The label exists, or another one stands for it; nothing changed.",
         },
         **documented(SimilarLabels, PredictionNotFound, ModelUnavailable),
@@ -170,25 +139,25 @@ def propose_label(caller: CallerOf, body: LabelProposal, services: ServicesOf) -
     proposal = services.labels.propose(
         caller, body.label, name=body.name, prediction_id=body.prediction_id, insist=body.insist
     )
-    return answer(CatalogueLabelBody.of(proposal.label), status=201 if proposal.new else 200)
+    return answer(proposal.label, status=201 if proposal.new else 200)
 
 
 @router.get(
     "/admin/labels/{name:path}",
     tags=["administration"],
-    response_model=CatalogueLabelBody,
+    response_model=CatalogueLabel,
     responses=answering("ETag") | documented(LabelNotFound),
 )
 def get_label(caller: CallerOf, name: str, services: ServicesOf) -> Response:
     """Read what the catalogue says of a label."""
     label = services.labels.get(caller, name)
-    return answer(CatalogueLabelBody.of(label), etag=label.version)
+    return answer(label, etag=label.version)
 
 
 @router.put(
     "/admin/labels/{name:path}",
     tags=["administration"],
-    response_model=CatalogueLabelBody,
+    response_model=CatalogueLabel,
     responses=answering("ETag")
     | documented(LabelNotFound, StaleVersion, VersionRequired, SimilarLabels),
 )
@@ -211,4 +180,4 @@ def change_label(
     seen = number_in(if_match, lambda: services.labels.get(caller, name).version)
     change = LabelChange(LabelState(body.state), body.label, body.merged_into, body.insist)
     label = services.labels.change(caller, name, change, seen)
-    return answer(CatalogueLabelBody.of(label), etag=label.version)
+    return answer(label, etag=label.version)

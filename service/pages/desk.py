@@ -144,7 +144,7 @@ def find(
 ) -> Response:
     """Search the labels of the model and the catalogue, for each page on which one is typed."""
     labels = services.labels.search(visit.caller, query, limit=MOST_FOUND)
-    return answer({"items": [match._asdict() for match in labels.items], "total": labels.total})
+    return answer({"items": labels.items, "total": labels.total})
 
 
 @router.get(f"{DESK}/labels/new")
@@ -152,15 +152,7 @@ def look_alike(
     services: ServicesOf, visit: Reads, label: Annotated[str, Query(max_length=200)]
 ) -> Response:
     """Return what is known of a label that was typed whole."""
-    lookup = services.labels.look_up(visit.caller, label)
-    return answer(
-        {
-            "label": lookup.label,
-            "listed": None if lookup.listed is None else lookup.listed._asdict(),
-            "retired": lookup.retired,
-            "similar": [match._asdict() for match in lookup.similar],
-        }
-    )
+    return answer(services.labels.look_up(visit.caller, label))
 
 
 @router.get(f"{DESK}/notes")

@@ -1,12 +1,18 @@
 """The OpenAPI document: complete, and true."""
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import is_dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from jsonschema import Draft202012Validator
+from pydantic import BaseModel
 
+from setwise.service import api
 from setwise.service.api.http.problem_kinds import ALL_KINDS
+from setwise.service.domain.shown import Shown
 from tests.edge import described
 
 DOCUMENT = described()
@@ -222,3 +228,33 @@ def test_every_limited_answer_documents_the_limit(path: str, operation: dict[str
     for status, response in operation["responses"].items():
         limited = "security" in operation and status != "401"
         assert ("RateLimit" in response.get("headers", {})) == limited, path
+
+
+def _values(shape: Any, seen: set[Any]) -> Iterator[type]:
+    """Yield the dataclasses in what a route answers."""
+    for part in get_args(shape):
+        yield from _values(part, seen)
+    if not isinstance(shape, type) or shape in seen:
+        return
+    seen.add(shape)
+    if is_dataclass(shape):
+        yield shape
+    if is_dataclass(shape) or issubclass(shape, BaseModel):
+        for member in get_type_hints(shape).values():
+            yield from _values(member, seen)
+
+
+def test_only_values_that_may_leave_are_in_answers() -> None:
+    modules = [
+        import_module(part.name) for part in iter_modules(api.__path__, "setwise.service.api.")
+    ]
+    routers = [module.router for module in modules if hasattr(module, "router")]
+    seen: set[Any] = set()
+    values = [
+        value
+        for router in routers
+        for route in router.routes
+        for value in _values(route.response_model, seen)
+    ]
+    assert values
+    assert [value for value in values if not issubclass(value, Shown)] == []

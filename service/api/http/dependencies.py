@@ -21,6 +21,7 @@ from setwise.service.api.http.prefix import prefix_of
 from setwise.service.api.schemas import Paged
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.errors import Unauthenticated
+from setwise.service.domain.shown import Shown
 from setwise.service.domain.text import Page
 from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
@@ -171,7 +172,7 @@ def listed_wholly(bodies: Iterable[object]) -> Response:
 
 
 def answer(
-    body: BaseModel | Mapping[str, object],
+    body: BaseModel | Shown | Mapping[str, object],
     *,
     status: int = 200,
     etag: str | int | None = None,

@@ -108,6 +108,9 @@ def open_answers(document: Json) -> None:
         for name in answered & asked
         if parts[name].get("additionalProperties") is False
     }
+    for name in answered - asked:
+        for member in parts[name].get("properties", {}).values():
+            _state_plainly(member)
     opened, closed = _Writer(enums, renamed, closed=False), _Writer(enums, {}, closed=True)
     for name, part in list(parts.items()):
         if name in renamed:
@@ -118,6 +121,16 @@ def open_answers(document: Json) -> None:
             operation[member] = (opened if member == "responses" else closed).write(value)
     for message in messages:
         message["requestBody"] = opened.write(message["requestBody"])
+
+
+def _state_plainly(member: Json) -> None:
+    """Change a member of an answer, described by a docstring of our code, for readers of the API.
+
+    An answer has every member, so its default says nothing.
+    """
+    member.pop("default", None)
+    if "description" in member:
+        member["description"] = " ".join(member["description"].replace("``", "`").split())
 
 
 def _reachable(parts: Mapping[str, Json], roots: Iterable[object]) -> set[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest, SimilarLabels
 from setwise.service.domain.predictions import size_faults
+from setwise.service.domain.shown import Shown
 from setwise.service.domain.text import hints, text_faults
 from setwise.spelling import spelled
 
@@ -40,7 +41,7 @@ OFFERED = frozenset({LabelState.ACCEPTED, LabelState.PROPOSED})
 
 
 @dataclass(frozen=True)
-class CatalogueLabel:
+class CatalogueLabel(Shown):
     """A label of the catalogue."""
 
     label: str
@@ -50,17 +51,19 @@ class CatalogueLabel:
     parent: str | None = None
     """The label above it."""
     state: LabelState = LabelState.ACCEPTED
+    """`proposed`: a lead has yet to decide; `retired`: no longer offered; `merged`: `merged_into`
+    stands for it.
+    """
     merged_into: str | None = None
-    """The label that stands for it."""
     in_model: bool = False
-    """Whether the active model can predict it."""
+    """The active model can predict it."""
     proposed_by: str | None = None
     """Id of the person or key that gave it first, if no file did."""
     proposed_at: datetime | None = None
     proposed_in: str | None = None
-    """Id of the prediction of the document to which it was given first."""
+    """Id of the prediction that it was given to first."""
     version: int = 0
-    """Grows with each change; 0 for a label of the model of which nothing is stored."""
+    """Grows with each change, and the `ETag` carries it; 0 while nothing is stored of it."""
 
     @property
     def offered(self) -> bool:
@@ -68,16 +71,20 @@ class CatalogueLabel:
         return self.state in OFFERED
 
 
-class LabelMatch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LabelMatch(Shown):
     """A label that a person may choose."""
 
     label: str
     name: str | None = None
+    """Of labels that the model lacks."""
     state: LabelState = LabelState.ACCEPTED
     in_model: bool = True
+    """The active model can predict it."""
 
 
-class LabelLookup(NamedTuple):
+@dataclass(frozen=True)
+class LabelLookup(Shown):
     """What is known of a label that a person typed whole."""
 
     label: str
