@@ -5,23 +5,23 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Response
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.idempotency import shown_once
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import (
-    AnswerBody,
-    Example,
-    Instant,
-    Mirror,
-    RequestBody,
-    WhollyListed,
-)
+from setwise.service.api.schemas import AnswerBody, Mirror, WhollyListed
 from setwise.service.domain import accounts
 from setwise.service.domain.accounts.callers import Permission, Role
 from setwise.service.domain.errors import KeyNotFound, LastAdmin, LoginTaken, PersonNotFound
+from setwise.service.requests import Example, RequestBody
+from setwise.service.requests.accounts import (
+    InvitationRequest,
+    KeyRequest,
+    PersonChange,
+    PersonRequest,
+)
 
 router = APIRouter(prefix="/v1/admin", tags=["access"], route_class=StrictRoute)
 
@@ -51,12 +51,6 @@ _KEY: Example = {
 }
 
 
-# Bodies are strict, and JSON has no enumerations.
-_Role = Annotated[Role, Field(strict=False)]
-_Scope = Annotated[Permission, Field(strict=False)]
-_Password = Annotated[SecretStr, Field(strict=False, max_length=2_000)]
-
-
 class PersonBody(Mirror):
     """A person who signs in."""
 
@@ -77,34 +71,6 @@ class PersonPage(WhollyListed[PersonBody]):
     """Every person, by login name."""
 
 
-class PersonRequest(RequestBody):
-    """A new account."""
-
-    examples = (
-        {
-            "login": "ann",
-            "name": "Ann Lee",
-            "role": "reviewer",
-            "password": "a sentence that only Ann knows",
-        },
-    )
-
-    login: str = Field(max_length=200)
-    name: str = Field(max_length=200)
-    role: _Role = Field(description="Any role but `client`, which is for keys.")
-    password: _Password | None = Field(
-        None, description="At least 12 characters; without one, invite the person."
-    )
-
-
-class InvitationRequest(RequestBody):
-    """For how long a person is invited."""
-
-    examples = ({"days": 7},)
-
-    days: int = Field(7, description="From 1 to 30.")
-
-
 class Invitation(AnswerBody):
     """An invitation, whose link is shown only once."""
 
@@ -120,17 +86,6 @@ class Invitation(AnswerBody):
         description="Below the address of the service: the page on which the person sets a "
         "password, once."
     )
-
-
-class PersonChange(RequestBody):
-    """Changes to an account; missing values keep the old ones."""
-
-    examples = ({"role": "lead"},)
-
-    name: str | None = Field(None, max_length=200)
-    role: _Role | None = None
-    disabled: bool | None = None
-    password: _Password | None = None
 
 
 class Key(Mirror):
@@ -166,25 +121,6 @@ class IssuedKey(AnswerBody):
 
 class KeyPage(WhollyListed[Key]):
     """All keys, newest first."""
-
-
-class KeyRequest(RequestBody):
-    """A new key."""
-
-    examples = (
-        {
-            "name": "billing",
-            "role": "client",
-            "scopes": ["predict"],
-            "expires_at": "2027-11-21T09:00:00Z",
-        },
-    )
-
-    name: str = Field(max_length=200)
-    role: _Role
-    scopes: list[_Scope] | None = Field(None, max_length=20)
-    expires_at: Instant | None = None
-    per_minute: int | None = Field(None, ge=0, le=accounts.MOST_PER_MINUTE)
 
 
 class ErasureRequest(RequestBody):
@@ -278,15 +214,7 @@ def change_person(
 
     A new role, a new password and disabling end the person's sessions at once.
     """
-    person = services.people.change(
-        caller,
-        person_id,
-        name=body.name,
-        role=body.role,
-        disabled=body.disabled,
-        password=None if body.password is None else body.password.get_secret_value(),
-    )
-    return answer(PersonBody.of(person))
+    return answer(PersonBody.of(body.change(services.people, caller, person_id)))
 
 
 @router.get("/keys", response_model=KeyPage)
@@ -298,16 +226,9 @@ def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
 @router.post("/keys", status_code=201, response_model=IssuedKey)
 def create_key(caller: CallerOf, body: KeyRequest, services: ServicesOf) -> Response:
     """Create an API key; its secret is shown only in this response."""
-    create = partial(
-        services.keys.create,
-        caller,
-        body.name,
-        body.role,
-        scopes=None if body.scopes is None else frozenset(body.scopes),
-        expires_at=body.expires_at,
-        per_minute=body.per_minute,
+    return shown_once(
+        services, partial(_issued, status=201), partial(body.create, services.keys, caller)
     )
-    return shown_once(services, partial(_issued, status=201), create)
 
 
 @router.post("/keys/{key_id}/rotate", response_model=IssuedKey, responses=documented(KeyNotFound))

@@ -1,7 +1,7 @@
 """Routes for annotators, their groups and the groups' noise rates."""
 
 from datetime import datetime, timedelta
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import Field
@@ -11,15 +11,14 @@ from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody, WhollyListed
-from setwise.service.domain.annotators import GroupChange, Rates
+from setwise.service.api.schemas import AnswerBody, Probability, WhollyListed
 from setwise.service.domain.errors import (
     AnnotatorNotFound,
-    FieldFault,
     GroupNotFound,
-    InvalidRequest,
     StaleVersion,
 )
+from setwise.service.requests import Example
+from setwise.service.requests.annotators import AnnotatorRequest, GroupNoiseBody, GroupRequest
 from setwise.service.services.analysis.noise import GroupReport
 from setwise.service.services.annotators import AnnotatorReport
 
@@ -143,90 +142,6 @@ class NoiseOverlap(AnswerBody):
     )
 
 
-class FixedRates(RequestBody):
-    """Noise rates that you set."""
-
-    alpha: float = Field(
-        allow_inf_nan=False, description="How often right predictions are contradicted."
-    )
-    beta: float = Field(
-        allow_inf_nan=False, description="How often wrong predictions are agreed with."
-    )
-
-
-class GroupNoiseBody(RequestBody):
-    """Where a group's noise rates come from.
-
-    People tend to follow a suggestion they see, so answers given with it in view have other rates.
-    """
-
-    mode: Literal["fixed", "estimated"] = Field(
-        description="Of blind answers. `fixed`: set by you; `estimated`: from gold labels."
-    )
-    alpha: float | None = Field(
-        None, allow_inf_nan=False, description="How often right predictions are contradicted."
-    )
-    beta: float | None = Field(
-        None, allow_inf_nan=False, description="How often wrong predictions are agreed with."
-    )
-
-    with_suggestion: FixedRates | None = Field(
-        None,
-        description="Rates that you set for answers given with the suggestion in view. null: "
-        "estimated from blind second readings; if there are too few, calibrators leave such "
-        "answers out.",
-    )
-
-    def as_rates(self) -> Rates | None:
-        """Return the rates of blind answers; raises `InvalidRequest` if they are inconsistent."""
-        rates = {"alpha": self.alpha, "beta": self.beta}
-        fixed = self.mode == "fixed"
-        faults = [
-            FieldFault(
-                f"/noise/{name}",
-                "is missing; mode 'fixed' needs a number from 0, below 1"
-                if fixed
-                else "must be null in mode 'estimated', where gold labels give it",
-            )
-            for name, rate in rates.items()
-            if (rate is None) is fixed
-        ]
-        if faults:
-            raise InvalidRequest("The group cannot be stored like this.", faults)
-        return None if self.alpha is None or self.beta is None else Rates(self.alpha, self.beta)
-
-
-class GroupRequest(RequestBody):
-    """A group of annotators with the same error rates."""
-
-    examples = (
-        {"name": "Coders", "noise": {"mode": "estimated"}},
-        {
-            "name": "Students",
-            "noise": {
-                "mode": "fixed",
-                "alpha": 0.2,
-                "beta": 0.05,
-                "with_suggestion": {"alpha": 0.05, "beta": 0.3},
-            },
-        },
-    )
-
-    name: str
-    noise: GroupNoiseBody = Field(
-        default_factory=lambda: GroupNoiseBody(mode="estimated", alpha=None, beta=None)
-    )
-
-    def as_change(self) -> GroupChange:
-        """Return the change for the service."""
-        shown = self.noise.with_suggestion
-        return GroupChange(
-            self.name,
-            self.noise.as_rates(),
-            None if shown is None else Rates(shown.alpha, shown.beta),
-        )
-
-
 class Group(AnswerBody):
     """A group of annotators and its error rates."""
 
@@ -264,14 +179,6 @@ class Group(AnswerBody):
 
 class GroupPage(WhollyListed[Group]):
     """Every group, by id."""
-
-
-class AnnotatorRequest(RequestBody):
-    """The group of an annotator."""
-
-    examples = ({"group": "coders"},)
-
-    group: str = Field(description="Its id. Answers given before stay with the group before.")
 
 
 class Pace(AnswerBody):

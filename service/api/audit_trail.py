@@ -9,9 +9,10 @@ from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, listed
-from setwise.service.api.schemas import AnswerBody, Example, Instant, Listed, Paged
+from setwise.service.api.schemas import AnswerBody, Listed, Paged
 from setwise.service.domain import audit_trail as domain
 from setwise.service.domain.audit_trail import EventFilter
+from setwise.service.requests import Example, Instant
 
 router = APIRouter(prefix="/v1/admin", tags=["access"], route_class=StrictRoute)
 

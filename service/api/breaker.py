@@ -11,13 +11,14 @@ from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.reports import SHARE, ShareBody
-from setwise.service.api.schemas import AnswerBody, Example, Mirror, Probability, RequestBody
+from setwise.service.api.schemas import AnswerBody, Mirror, Probability
 from setwise.service.domain import breaker
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.breaker import BreakerState, Position, TripCause
 from setwise.service.domain.errors import BreakerNotTripped, CertificateNeeded
 from setwise.service.domain.reports import UNDECIDED
 from setwise.service.domain.routing.segments import LONGEST_VALUE, value_of
+from setwise.service.requests import Example, RequestBody
 from setwise.service.services.all import Services
 
 router = APIRouter(prefix="/v1/admin/breaker", tags=["administration"], route_class=StrictRoute)

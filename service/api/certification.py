@@ -13,19 +13,12 @@ from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, 
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import JobBody, accepted
-from setwise.service.api.schemas import (
-    AnswerBody,
-    Example,
-    Listed,
-    Mirror,
-    Paged,
-    Probability,
-    RequestBody,
-)
+from setwise.service.api.schemas import AnswerBody, Listed, Mirror, Paged, Probability
 from setwise.service.domain import certification
 from setwise.service.domain.errors import CertificationNotFound, ModelNotFound
 from setwise.service.domain.models import CertificationCandidate
 from setwise.service.domain.routing.segments import LONGEST_VALUE, value_of
+from setwise.service.requests import Example, RequestBody
 
 router = APIRouter(
     prefix="/v1/admin/certifications", tags=["administration"], route_class=StrictRoute

@@ -8,9 +8,10 @@ from pydantic import Field
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import AnswerBody, Example, Mirror, Policy
+from setwise.service.api.schemas import AnswerBody, Mirror, Policy
 from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
 from setwise.service.domain.routing import derivations as derivation
+from setwise.service.requests import Example
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 

@@ -27,15 +27,12 @@ from setwise.service.api.schemas import (
     AnswerBody,
     Answered,
     BeyondModel,
-    Example,
-    Instant,
     Labels,
     Listed,
     Paged,
     PredictionBody,
     Probability,
     Query,
-    RequestBody,
     ReviewTaskBody,
     SkipBody,
     absent_if_false,
@@ -58,6 +55,7 @@ from setwise.service.domain.labels import shown_set
 from setwise.service.domain.predictions import PRIORITIES, Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
+from setwise.service.requests import Example, Instant, RequestBody
 from setwise.service.services.all import Services
 from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome
 

@@ -16,10 +16,10 @@ from setwise.service.api.http.openapi_answers import Json, answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import JobBody, accepted
-from setwise.service.api.schemas import Instant, RequestBody
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain import errors
 from setwise.service.domain.files import COLUMNS, Exported, ExportRequest, Format
+from setwise.service.requests import Instant, RequestBody
 from setwise.service.services.files import Upload
 
 SCORING = "/v1/jobs/scoring"

@@ -10,10 +10,11 @@ from pydantic import Field, JsonValue
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import Example, Listed, Mirror, Paged, Probability
+from setwise.service.api.schemas import Listed, Mirror, Paged, Probability
 from setwise.service.domain import jobs
 from setwise.service.domain.errors import JobFinished, JobNotFound, JobUnfinished
 from setwise.service.domain.jobs import JobFilter, JobState
+from setwise.service.requests import Example
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 

@@ -10,7 +10,7 @@ from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import Example, Listed, Paged, RequestBody
+from setwise.service.api.schemas import Listed, Paged
 from setwise.service.domain.errors import (
     LabelNotFound,
     ModelUnavailable,
@@ -20,6 +20,7 @@ from setwise.service.domain.errors import (
     VersionRequired,
 )
 from setwise.service.domain.labels import CatalogueLabel, LabelChange, LabelMatch, LabelState
+from setwise.service.requests import Example, RequestBody
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute)
 

@@ -22,19 +22,11 @@ from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import JobBody, accepted
-from setwise.service.api.schemas import (
-    AnswerBody,
-    Example,
-    Mirror,
-    Paged,
-    Probability,
-    RequestBody,
-    WhollyListed,
-)
+from setwise.service.api.schemas import AnswerBody, Mirror, Paged, Probability, WhollyListed
 from setwise.service.domain import errors, models
 from setwise.service.domain.predictions import Decision, Prediction, Reason
-from setwise.service.domain.recalibration import Noise
-from setwise.service.domain.retraining import Retrain
+from setwise.service.requests import Example
+from setwise.service.requests.models import CompareRequest, RetrainRequest
 from setwise.service.services.models import ComparisonReport
 
 ARCHIVES = "/v1/admin/models"
@@ -77,30 +69,6 @@ class ModelVersionBody(Mirror):
         "kind `external` reads another model's answers; others read `text` or `vectors`."
     )
     created_at: datetime
-
-
-class RetrainRequest(RequestBody):
-    """What to train on, and how."""
-
-    examples = ({"preset": "fast"},)
-
-    training_data: str | None = Field(
-        None,
-        max_length=1_000,
-        description="Name of a file of earlier training documents in the folder that the setting "
-        "`TRAINING_DATA` names. Without one, the model learns from reviewed documents alone.",
-    )
-    preset: str | None = Field(
-        None,
-        max_length=20,
-        description="`fast`, `best` or `paper`; by default that of the model that serves.",
-    )
-    noise: Literal["none", "known", "estimated"] = Field(
-        "none",
-        description="Which error rates of reviewers to correct for, as in a recalibration. With "
-        "rates, answers of people without any teach nothing, a lead's decision is the truth, and "
-        "earlier training documents are as noisy as those of the model that serves.",
-    )
 
 
 class ModelPage(WhollyListed[ModelVersionBody]):
@@ -206,14 +174,6 @@ class ComparisonQuery(Paged):
     differ: Literal["any", "decision"] = Field(
         "any", description="`decision`: only differences in the decision."
     )
-
-
-class CompareRequest(RequestBody):
-    """How many documents to compare."""
-
-    examples = ({"documents": 1000},)
-
-    documents: int = Field(1_000, description="Number of most recent documents, up to 100000.")
 
 
 class Verified(AnswerBody):
@@ -414,5 +374,4 @@ def retrain_model(caller: CallerOf, body: RetrainRequest, services: ServicesOf) 
     documents in the shadow if no other one does, and is compared with the model that serves on the
     same audits. What serves does not change: activate the new version yourself.
     """
-    options = Retrain(body.training_data, body.preset, Noise(body.noise))
-    return accepted(services.retraining.request(caller, options))
+    return accepted(services.retraining.request(caller, body.as_options()))

@@ -11,9 +11,10 @@ from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.reports import SHARE, ShareBody
-from setwise.service.api.schemas import AnswerBody, Policy, PolicyRequest, Probability
+from setwise.service.api.schemas import AnswerBody, Policy, Probability
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import StaleVersion, VersionRequired
+from setwise.service.requests.policy import PolicyRequest
 from setwise.service.services import segments
 
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"

@@ -30,7 +30,6 @@ from setwise.service.api.schemas import (
     PredictionQuery,
     PredictionRequest,
     PriorityIn,
-    RequestBody,
     document_of,
 )
 from setwise.service.domain import errors
@@ -44,6 +43,7 @@ from setwise.service.domain.predictions import (
     Submission,
     SubmissionOutcome,
 )
+from setwise.service.requests import RequestBody
 from setwise.service.services.predictions import MOST_DOCUMENTS, all_predicted
 
 ADDRESS = "/v1/predictions"

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import Field, JsonValue
@@ -13,9 +13,8 @@ from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, 
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import JobBody, accepted
-from setwise.service.api.schemas import AnswerBody, Example, Listed, Paged, Probability, RequestBody
+from setwise.service.api.schemas import AnswerBody, Listed, Paged, Probability
 from setwise.service.domain import recalibration as calibration
-from setwise.service.domain.annotators import Rates
 from setwise.service.domain.errors import (
     CalibrationDamaged,
     CalibrationNotFound,
@@ -26,7 +25,9 @@ from setwise.service.domain.errors import (
     VersionRequired,
 )
 from setwise.service.domain.policy import ThresholdMode
-from setwise.service.domain.recalibration import Activate, Noise, Options, ServingCalibrator
+from setwise.service.domain.recalibration import Noise, ServingCalibrator
+from setwise.service.requests import Example
+from setwise.service.requests.recalibration import CalibrationRequest
 
 router = APIRouter(
     prefix="/v1/admin/calibrations", tags=["administration"], route_class=StrictRoute
@@ -73,46 +74,6 @@ _EXAMPLE: Example = {
     "requested_by": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a99",
     "created_at": "2026-11-21T09:00:00Z",
 }
-
-
-class ErrorRates(RequestBody):
-    """Error rates of all reviewers."""
-
-    alpha: float = Field(description="Share of right predictions that a reviewer contradicts.")
-    beta: float = Field(description="Share of wrong predictions that a reviewer agrees with.")
-
-
-class CalibrationRequest(RequestBody):
-    """Options of a recalibration."""
-
-    examples = ({"noise": "none", "activate": "if-better"},)
-
-    noise: Literal["none", "known", "estimated"] = Field(
-        default="none",
-        description=(
-            "`none` trusts every review; `known` corrects for the error rates that are set, "
-            "`estimated` for those estimated from answers that a lead decided."
-        ),
-    )
-    activate: Literal["never", "if-better"] = Field(
-        default="never",
-        description="`if-better` activates it if a paired test on unseen rows finds it better.",
-    )
-    rates: ErrorRates | None = Field(
-        default=None,
-        description="With `known`: rates of all reviewers, instead of the rates of groups; for "
-        "blind answers and for those given with the suggestion in view alike. Groups keep them "
-        "apart.",
-    )
-
-    def as_options(self) -> Options:
-        """Return the options for the service."""
-        rates = self.rates
-        return Options(
-            Noise(self.noise),
-            Activate(self.activate),
-            None if rates is None else Rates(rates.alpha, rates.beta),
-        )
 
 
 class CalibrationBody(AnswerBody):

@@ -8,19 +8,13 @@ from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
-from setwise.service.api.schemas import (
-    AnswerBody,
-    Example,
-    Mirror,
-    Probability,
-    RequestBody,
-    RuleBody,
-    Threshold,
-)
+from setwise.service.api.schemas import AnswerBody, Mirror, Probability
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reports import UNDECIDED
 from setwise.service.domain.routing.segments import LONGEST_VALUE
+from setwise.service.requests import Example, RequestBody
+from setwise.service.requests.policy import RuleBody, Threshold
 from setwise.service.services.analysis import reliability as reliability_reports
 from setwise.service.services.analysis.cockpit import Glance
 from setwise.service.services.analysis.forecast import MOST_DOCUMENTS

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Generic, Literal, NotRequired, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, NotRequired, Self, TypeVar
 
 from pydantic import (
-    AwareDatetime,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -21,24 +19,19 @@ from setwise.service.domain import documents, outcomes, predictions, reviews
 from setwise.service.domain import policy as routing
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.labels import Additions, shown_set
-from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState
-from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.segments import (
     LONGEST_VALUE,
-    MOST_SEGMENTS,
-    GateState,
-    SegmentBy,
 )
-from setwise.service.domain.text import instant_in
+from setwise.service.requests import Body, Instant, RequestBody
+from setwise.service.requests.policy import POLICY, Audit, RuleBody, Threshold
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Labels = Annotated[list[str], Field(max_length=MOST_SET_LABELS)]
-Example = dict[str, Any]  # Any: a JSON value, checked against the schema by a test
 
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
@@ -47,20 +40,6 @@ _CANDIDATES = [
     {"labels": ["J18.9"], "confidence": 0.05, "score": 0.12},
 ]
 _MARGINALS = [{"label": "J18.9", "probability": 0.98}, {"label": "R50.9", "probability": 0.71}]
-
-
-class Body(BaseModel):
-    """Base of the bodies of requests and responses: no unknown members."""
-
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-    examples: ClassVar[tuple[Example, ...]] = ()
-    """Shown in the OpenAPI document."""
-
-
-class RequestBody(Body):
-    """Base of request bodies: no silent conversion."""
-
-    model_config = ConfigDict(strict=True)
 
 
 class AnswerBody(Body):
@@ -95,17 +74,6 @@ class WhollyListed(AnswerBody, Generic[_Item]):
     items: list[_Item]
     next_cursor: str | None = None
     limit: int
-
-
-def _rfc_3339(value: object) -> datetime:
-    """Return the time in a text; Pydantic alone takes numbers for seconds since 1970."""
-    if isinstance(value, datetime):
-        return value
-    return instant_in(value if isinstance(value, str) else "")
-
-
-Instant = Annotated[AwareDatetime, BeforeValidator(_rfc_3339)]
-"""A time with an offset, in UTC."""
 
 
 class Query(BaseModel):
@@ -714,152 +682,6 @@ class OwnAnswerPage(Listed[OwnAnswerBody]):
 # Administration
 
 
-class Threshold(RequestBody):
-    """The least confidence that is sent."""
-
-    mode: Literal["certified", "fixed"] = Field(
-        description="`fixed` stands on your word alone and is shown as not certified."
-    )
-    value: float | None = Field(
-        None, allow_inf_nan=False, description="null while nothing is certified: nothing is sent."
-    )
-    certificate_id: str | None = Field(
-        None,
-        max_length=100,
-        description="What proves the value. Sent back beside it, the value is not taken for yours.",
-    )
-
-    @classmethod
-    def of(cls, gate: routing.Gate) -> Self:
-        """Return the body for the threshold of a gate."""
-        return cls(
-            mode=gate.policy.threshold_mode.value,
-            value=gate.threshold,
-            certificate_id=gate.state.certificate_id,
-        )
-
-
-class Audit(RequestBody):
-    """How often people check documents without seeing the model's answer."""
-
-    certification_rate: float = Field(
-        0.0, allow_inf_nan=False, description="Share of all documents, to prove the threshold."
-    )
-    ramp_up_rate: float | None = Field(
-        None,
-        allow_inf_nan=False,
-        description="The same while nothing is sent, because no threshold is certified or the "
-        "breaker has tripped: at least `certification_rate`, or null for that.",
-    )
-    training_rate: float = Field(
-        0.0,
-        allow_inf_nan=False,
-        description="Share of the documents that would be sent, to teach the calibrator.",
-    )
-    mode: Literal["hold", "send"] = Field(
-        "hold",
-        description="`hold`: a document waits for its check; `send`: it is sent at once, and "
-        "corrected if need be.",
-    )
-
-    def as_plan(self, overlap_rate: float = 0.0, gold_reread_rate: float = 0.0) -> AuditPlan:
-        """Return the plan for the service."""
-        return AuditPlan(
-            certification_rate=self.certification_rate,
-            training_rate=self.training_rate,
-            mode=AuditMode(self.mode),
-            overlap_rate=overlap_rate,
-            gold_reread_rate=gold_reread_rate,
-            ramp_up_rate=self.ramp_up_rate,
-        )
-
-    @classmethod
-    def of(cls, plan: AuditPlan) -> Self:
-        """Return the body for a plan."""
-        return cls(
-            certification_rate=plan.certification_rate,
-            ramp_up_rate=plan.ramp_up_rate,
-            training_rate=plan.training_rate,
-            mode=plan.mode.value,
-        )
-
-
-class RuleBody(RequestBody):
-    """A rule that holds documents back, however confident the model is.
-
-    - `label`: holds back a set that contains `label`.
-    - `metadata`: holds back a document whose metadata has one of `values` in `field`.
-    - `exactly_one`: holds back a set that does not contain exactly one of `labels`.
-    - `at_most`: holds back a set with more than `n` labels, or more than `n` of `labels` if given.
-    - `requires`: holds back a set that contains `label` without all of `labels`.
-    """
-
-    examples = (
-        {"kind": "label", "name": "neonates", "label": "P07.3"},
-        {"kind": "metadata", "field": "site", "values": ["north"]},
-        {"kind": "exactly_one", "labels": ["inpatient", "outpatient"]},
-        {"kind": "at_most", "n": 8},
-        {"kind": "requires", "label": "E11.9", "labels": ["Z79.4"]},
-    )
-
-    kind: Literal["label", "metadata", "exactly_one", "at_most", "requires"]
-    name: str | None = Field(None, description="What people call it; generated if left out.")
-    label: str | None = None
-    labels: list[str] | None = None
-    field: str | None = None
-    values: list[bool | int | float | str] | None = None
-    n: int | None = None
-
-
-_RULE: Example = {"kind": "metadata", "name": "north", "field": "site", "values": ["north"]}
-_POLICY: Example = {
-    "target_accuracy": 0.95,
-    "risk": 0.1,
-    "auto_send": True,
-    "threshold": {"mode": "fixed", "value": 0.9, "certificate_id": None},
-    "audit": {
-        "certification_rate": 0.04,
-        "ramp_up_rate": 0.2,
-        "training_rate": 0.02,
-        "mode": "hold",
-    },
-    "overlap_rate": 0.05,
-    "gold_reread_rate": 0.1,
-    "confidence_floor": None,
-    "rules": [_RULE],
-    "segment_by": None,
-    "segment_bounds": [],
-    "most_segments": 10,
-    "segments": [],
-}
-
-
-class SegmentRequest(RequestBody):
-    """What the policy says of one segment."""
-
-    examples = ({"value": "north", "audit": {"certification_rate": 0.1, "training_rate": 0.02}},)
-
-    value: str = Field(
-        description="Of the field, as text; of `text_length`, a band like `0-499`. `other` are the "
-        "documents without a value, or with one that is not listed."
-    )
-    threshold: Threshold | None = Field(
-        None, description="Of mode `fixed`, its own value; null for the policy's."
-    )
-    audit: Audit | None = Field(None, description="Its own rates; null for the policy's.")
-    tripped: bool | None = Field(None, description="Ignored.")
-
-    def as_state(self) -> GateState:
-        """Return what is listed of the gate for the service."""
-        threshold = self.threshold
-        return GateState(
-            self.value,
-            # A certified value may be sent back; the service looks it up again.
-            threshold=None if threshold is None or threshold.certificate_id else threshold.value,
-            audits=None if self.audit is None else self.audit.as_plan(),
-        )
-
-
 class SegmentBody(AnswerBody):
     """One segment, and what is in force for it."""
 
@@ -889,99 +711,10 @@ class SegmentBody(AnswerBody):
         )
 
 
-class PolicyRequest(RequestBody):
-    """The whole routing policy; members with a default may be omitted."""
-
-    examples = (_POLICY,)
-
-    tripped: bool | None = Field(None, description="Ignored, as is `version`.")
-    version: str | None = Field(
-        None, description="Ignored, so that what was read can be sent back; use `If-Match`."
-    )
-    target_accuracy: float = Field(
-        routing.DEFAULT_TARGET_ACCURACY,
-        allow_inf_nan=False,
-        description="Share of sent sets that must be right, in (0, 1).",
-    )
-    risk: float = Field(
-        routing.DEFAULT_RISK,
-        allow_inf_nan=False,
-        description="Chance that a certificate may be wrong, in (0, 1).",
-    )
-    auto_send: bool = True
-    threshold: Threshold
-    audit: Audit = Field(default_factory=Audit)
-    overlap_rate: float = Field(
-        0.0,
-        allow_inf_nan=False,
-        description="Share of reviews that a second person does without seeing the first.",
-    )
-    gold_reread_rate: float = Field(
-        0.0,
-        allow_inf_nan=False,
-        description="Share of audits that a lead reads again although they agree with the model; "
-        "most of them where sets may be sent.",
-    )
-    confidence_floor: float | None = Field(
-        None, allow_inf_nan=False, description="Nothing below it is sent, whatever the threshold."
-    )
-    rules: list[RuleBody] = Field(
-        default_factory=list, description="The first that a document breaks is named."
-    )
-    segment_by: str | None = Field(
-        None,
-        description="Field of the metadata whose values divide the documents, or `text_length`: "
-        "each segment has its own threshold, certificate and breaker. null: they are not divided.",
-    )
-    segment_bounds: list[int] = Field(
-        default_factory=list,
-        max_length=MOST_SEGMENTS,
-        description="Of `text_length`: characters at which the bands after the first one begin.",
-    )
-    most_segments: int = Field(
-        10,
-        description="Number of segments, with `other`, that share the risk equally. Values become "
-        "segments in the order of appearance; those without room are `other`. With 1, one "
-        "certificate is for all documents, and values that first appear after it wait.",
-    )
-    segments: list[SegmentRequest] = Field(
-        default_factory=list,
-        max_length=MOST_SEGMENTS,
-        description="If empty, those that are known stay; otherwise these and what appears later.",
-    )
-    reason: str | None = Field(
-        None,
-        max_length=1000,
-        description="Why the policy changes, for the audit trail; required if checks of recent "
-        "documents contradict its target.",
-    )
-
-    def as_change(self) -> PolicyChange:
-        """Return the change for the service."""
-        return PolicyChange(
-            target_accuracy=self.target_accuracy,
-            risk=self.risk,
-            auto_send=self.auto_send,
-            threshold_mode=ThresholdMode(self.threshold.mode),
-            # Clients may send back a certified value; the service looks it up again.
-            threshold=None
-            if self.threshold.mode == "certified" and self.threshold.certificate_id
-            else self.threshold.value,
-            confidence_floor=self.confidence_floor,
-            audits=self.audit.as_plan(self.overlap_rate, self.gold_reread_rate),
-            rules=[rule.model_dump(exclude_none=True) for rule in self.rules],
-            reason=self.reason,
-            segment_by=SegmentBy()
-            if self.segment_by is None
-            else SegmentBy(self.segment_by, tuple(self.segment_bounds), self.most_segments),
-            segments=tuple(segment.as_state() for segment in self.segments),
-        )
-
-
 class Policy(AnswerBody):
     """The routing policy in force."""
 
-    examples = ({"version": _OTHER_ID, "tripped": False, **_POLICY},)
+    examples = ({"version": _OTHER_ID, "tripped": False, **POLICY},)
 
     version: str
     tripped: bool = Field(

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from setwise.service.api.schemas import Instant
 from setwise.service.app import create_app
+from setwise.service.requests import Instant
 from tests.edge import Service, assert_problem
 
 JSON = {"Content-Type": "application/json"}

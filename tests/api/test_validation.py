@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from setwise.service.api.http.validation import worded
-from setwise.service.api.schemas import Query, RequestBody
+from setwise.service.api.schemas import Query
+from setwise.service.requests import RequestBody
 from tests.edge import Service, assert_problem
 
 

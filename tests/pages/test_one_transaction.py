@@ -193,7 +193,7 @@ def _rotated(world: World, verb: str) -> Sending:
 BOARD: dict[str, Callable[[World, Desk], Sending]] = {
     "/board/policy": lambda world, _: Sending(
         "/board/policy",
-        {"target": "91", "version": world.services.policy.get(SYSTEM).version},
+        {"target_accuracy": "91", "version": world.services.policy.get(SYSTEM).version},
         "/board/policy",
     ),
     "/board/breaker/reset": _tripped,

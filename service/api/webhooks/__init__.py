@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import Field, JsonValue
@@ -20,48 +20,19 @@ from setwise.service.api.http.dependencies import (
 from setwise.service.api.http.idempotency import shown_once
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import AnswerBody, Listed, Paged, RequestBody, WhollyListed
+from setwise.service.api.schemas import AnswerBody, Listed, Paged, WhollyListed
 from setwise.service.api.webhooks.messages import MESSAGE
 from setwise.service.domain import errors
 from setwise.service.domain import webhooks as domain
-from setwise.service.domain.webhooks import DeliveryState, Endpoint, EndpointChange, MessageType
+from setwise.service.domain.webhooks import DeliveryState, Endpoint, MessageType
+from setwise.service.requests import RequestBody
+from setwise.service.requests.webhooks import WebhookRequest
 from setwise.service.services.webhooks import MOST_ACKNOWLEDGED
 
 router = APIRouter(prefix="/v1", tags=["webhooks"], route_class=StrictRoute)
 
-Subscribable = Literal[
-    "prediction.auto_sent", "review.completed", "document.corrected", "policy.tripped"
-]
-
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
-
-
-class WebhookRequest(RequestBody):
-    """Your URL that receives messages."""
-
-    examples = (
-        {
-            "url": "https://billing.example/hooks/setwise",
-            "description": "billing",
-            "events": ["prediction.auto_sent", "review.completed"],
-        },
-        {"url": "https://billing.example/hooks/setwise", "enabled": False},
-    )
-
-    url: str = Field(description="An `https` address on the public internet.")
-    description: str = Field("", description="For your own use.")
-    events: list[Subscribable] = Field(
-        default_factory=list, max_length=20, description="Types of messages; [] for all."
-    )
-    enabled: bool = Field(
-        True, description="While false, deliveries wait; they go out in order once it is true."
-    )
-
-    def as_change(self) -> EndpointChange:
-        """Return the change for the service."""
-        events = [MessageType(kind) for kind in self.events]
-        return EndpointChange(self.url, self.description, events, self.enabled)
 
 
 class Webhook(AnswerBody):

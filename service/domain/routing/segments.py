@@ -200,7 +200,7 @@ def state_faults(
             yield FieldFault("/segments", "goes with segment_by")
         return
     n_segments = len({OTHER, *(state.value for state in states)})
-    if n_segments > segment_by.most:
+    if n_segments > max(segment_by.most, LEAST_SEGMENTS):
         detail = f"makes {n_segments} with other; most_segments is {segment_by.most}"
         yield FieldFault("/segments", detail)
     bands, before = segment_by.bands(), set[str]()

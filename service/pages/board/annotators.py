@@ -4,40 +4,31 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeGuard
 
 from markupsafe import Markup
-from pydantic import BaseModel
 
 from setwise.models.figures import numerals
 from setwise.service.domain.accounts.callers import Permission
-from setwise.service.domain.annotators import GroupChange, Rates
+from setwise.service.domain.annotators import Rates
 from setwise.service.domain.documents import Audited
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.domain.reports import FEW
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
-from setwise.service.pages.forms import Input, Share, Version
+from setwise.service.requests import Input
+from setwise.service.requests.annotators import (
+    SET_BY_HAND,
+    AnnotatorRequest,
+    GroupRequest,
+)
 from setwise.service.services.analysis.noise import GroupReport
 from setwise.service.services.annotators import AnnotatorReport
 
 GROUPS = "/board/groups"
 
-_NAME = Input("Name", "As people see it.")
-_SOURCES = (
-    ("estimated", "Estimated", "From audits that a lead decided, with intervals."),
-    ("fixed", "Set by hand", "You vouch for them."),
-)
-_SOURCES_SEEN = (
-    ("estimated", "Estimated", "From blind second readings, with intervals."),
-    _SOURCES[1],
-)
-_ONLY_FIXED = "Only used when rates are set by hand."
-_SEEN = "/noise/with_suggestion"
 
-
-class NewGroup(BaseModel):
+class NewGroup(GroupRequest):
     """The form that creates a group."""
 
-    name: Annotated[str, _NAME]
     group: Annotated[
         str,
         Input(
@@ -46,83 +37,41 @@ class NewGroup(BaseModel):
     ]
 
 
-class ChangedGroup(BaseModel):
+class ChangedGroup(GroupRequest):
     """The form that changes a group."""
 
-    version: Annotated[Version, Input(widget="hidden")]
-    name: Annotated[str, Input("Name")]
-    source: Annotated[
-        str, Input("Error rates of blind answers", widget="radio", choices=_SOURCES)
-    ] = "estimated"
-    alpha: Annotated[
-        Share | None,
-        Input("Right sets rejected, in %", _ONLY_FIXED, pointers=("/noise/alpha",)),
-    ] = None
-    beta: Annotated[
-        Share | None, Input("Wrong sets accepted, in %", _ONLY_FIXED, pointers=("/noise/beta",))
-    ] = None
+    version: Annotated[int, Input(widget="hidden")]
     source_seen: Annotated[
         str,
         Input(
             "Error rates of answers given with the suggestion in view",
             widget="radio",
-            choices=_SOURCES_SEEN,
+            choices=(
+                ("estimated", "Estimated", "From blind second readings, with intervals."),
+                SET_BY_HAND,
+            ),
         ),
     ] = "estimated"
-    alpha_seen: Annotated[
-        Share | None,
-        Input(
-            "Right sets rejected with the suggestion in view, in %",
-            _ONLY_FIXED,
-            pointers=(f"{_SEEN}/alpha",),
-        ),
-    ] = None
-    beta_seen: Annotated[
-        Share | None,
-        Input(
-            "Wrong sets accepted with the suggestion in view, in %",
-            _ONLY_FIXED,
-            pointers=(f"{_SEEN}/beta",),
-        ),
-    ] = None
 
 
-class Placement(BaseModel):
+class Placement(AnnotatorRequest):
     """The form that moves an annotator to a group."""
 
     annotator: Annotated[str, Input(widget="hidden")]
-    version: Annotated[Version, Input(widget="hidden")]
-    group: Annotated[str, Input("Group")]
+    version: Annotated[int, Input(widget="hidden")]
 
 
 def _create(call: Call, form: NewGroup) -> str:
     try:
-        call.services.annotators.change_group(call.caller, form.group, GroupChange(form.name), 0)
+        call.services.annotators.change_group(call.caller, form.group, form.as_change(), 0)
     except StaleVersion:
         fault = FieldFault("/path/group_id", "exists already; choose another id")
         raise InvalidRequest("The group exists already.", [fault]) from None
     return f"{GROUPS}/{form.group}?done=group-made"
 
 
-def _rates(source: str, alpha: float | None, beta: float | None, pointer: str) -> Rates | None:
-    """Return the rates that a form sets by hand; raises `InvalidRequest` if one is missing."""
-    if source != "fixed":
-        return None
-    if alpha is None or beta is None:
-        rates = {"alpha": alpha, "beta": beta}
-        missing = [name for name, rate in rates.items() if rate is None]
-        faults = [FieldFault(f"{pointer}/{name}", "is missing") for name in missing]
-        raise InvalidRequest("Enter both rates.", faults)
-    return Rates(alpha, beta)
-
-
 def _change(call: Call, form: ChangedGroup) -> None:
-    change = GroupChange(
-        form.name,
-        _rates(form.source, form.alpha, form.beta, "/noise"),
-        _rates(form.source_seen, form.alpha_seen, form.beta_seen, _SEEN),
-    )
-    call.services.annotators.change_group(call.caller, call.id, change, form.version)
+    call.services.annotators.change_group(call.caller, call.id, form.as_change(), form.version)
 
 
 def _place(call: Call, form: Placement) -> None:
@@ -134,6 +83,7 @@ CREATE = Action(
     GROUPS,
     _create,
     NewGroup,
+    ("name", "group"),
     heading="Create a group",
     label="Create",
     notices={"group-made": "The group is created."},
@@ -142,6 +92,16 @@ CHANGE = Action(
     _ONE,
     _change,
     ChangedGroup,
+    (
+        "version",
+        "name",
+        "noise.mode",
+        "noise.alpha",
+        "noise.beta",
+        "source_seen",
+        "noise.with_suggestion.alpha",
+        "noise.with_suggestion.beta",
+    ),
     heading="Settings",
     label="Save changes",
     then=_ONE,
@@ -407,6 +367,12 @@ def _in_force(report: GroupReport, *, suggestion_shown: bool) -> str:
     return f"{alpha} of right sets rejected, {beta} of wrong sets accepted, {how}"
 
 
+def _typed(where: str, rates: Rates | None) -> dict[str, str]:
+    """Return rates as they are typed; nothing where they are estimated."""
+    named = {} if rates is None else {"alpha": rates.alpha, "beta": rates.beta}
+    return {f"{where}.{name}": f"{100 * rate:.10g}" for name, rate in named.items()}
+
+
 def _group(call: Call) -> ui.View:
     report = call.services.annotators.get_group(call.caller, call.id)
     group, fixed, shown = report.group, report.group.fixed, report.shown()
@@ -471,12 +437,12 @@ def _group(call: Call) -> ui.View:
                 CHANGE,
                 version=str(group.version),
                 name=group.name,
-                source="fixed" if fixed else "estimated",
-                alpha=f"{100 * fixed.alpha:.10g}" if fixed else "",
-                beta=f"{100 * fixed.beta:.10g}" if fixed else "",
                 source_seen="fixed" if fixed_seen else "estimated",
-                alpha_seen=f"{100 * fixed_seen.alpha:.10g}" if fixed_seen else "",
-                beta_seen=f"{100 * fixed_seen.beta:.10g}" if fixed_seen else "",
+                **{
+                    "noise.mode": "fixed" if fixed else "estimated",
+                    **_typed("noise", fixed),
+                    **_typed("noise.with_suggestion", fixed_seen),
+                },
             ),
         ),
         badge=ui.badge("usable", "good") if report.usable else ui.badge("not usable yet", "warn"),

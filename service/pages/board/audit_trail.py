@@ -10,7 +10,8 @@ from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import BoardPage, Call
-from setwise.service.pages.forms import Filled, Input, select, utc
+from setwise.service.pages.forms import Filled, utc
+from setwise.service.requests import Input, select
 
 AUDIT = "/board/audit"
 PAGE = 50

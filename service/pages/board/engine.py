@@ -28,7 +28,7 @@ from setwise.service.api.http.dependencies import edge_of
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.pages.board.parts import Form, Question, View
-from setwise.service.pages.forms import Filled, filled
+from setwise.service.pages.forms import Filled, filled, inputs
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.visitors import who_may, who_sends
 from setwise.service.services.all import Services
@@ -53,6 +53,8 @@ class Action:
     """Does it. It returns where to go, or a page to show; None leads to ``then`` with the notice.
     """
     model: type[BaseModel] = Nothing
+    fields: Sequence[str] = ()
+    """The fields that its form has, in this order, if not all."""
     heading: str = ""
     label: str = ""
     hint: str = ""
@@ -132,7 +134,8 @@ class Call:
         """Return the form of an action, as it was just sent or with ``initial`` values."""
         shown = self.filled if self.tried is action else Filled.of(**initial)
         address = action.address.format(**self.ids)
-        return Form(action.heading, action.label, action.hint, address, action.model, shown)
+        drawn = inputs(action.model, action.fields)
+        return Form(action.heading, action.label, action.hint, address, drawn, shown)
 
 
 def mount(router: APIRouter, pages: Sequence[BoardPage]) -> None:
@@ -213,13 +216,13 @@ def _call(request: Request, visit: Visit) -> Call:
 def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:
     """Return why an action failed, or None and what came of it; faults are noted in the form."""
     form, refused = call.filled, HTTPStatus.UNPROCESSABLE_ENTITY
-    inputs = form.read(action.model)
-    if inputs is None:
+    values = form.read(action.model, action.fields)
+    if values is None:
         return refused, None
     try:
-        return None, action.do(call, inputs)
+        return None, action.do(call, values)
     except errors.InvalidRequest as error:
-        form.refused(error, action.model)
+        form.refused(error, inputs(action.model, action.fields))
     except (errors.Conflict, errors.StaleVersion, errors.ModelUnavailable) as error:
         kind = next((kind for kind in action.blames if isinstance(error, kind)), None)
         if kind is not None:

@@ -3,91 +3,24 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from typing import Annotated
 
 from markupsafe import Markup
-from pydantic import BaseModel
 
 from setwise.models.figures.numerals import plural
 from setwise.service.domain import errors
-from setwise.service.domain.accounts import MOST_PER_MINUTE, ApiKey
-from setwise.service.domain.accounts.callers import PERMISSIONS, Permission, Role
+from setwise.service.domain.accounts import ApiKey
+from setwise.service.domain.accounts.callers import Role
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
-from setwise.service.pages.forms import Day, Input, whole
+from setwise.service.requests.accounts import KeyRequest
 
 KEYS = "/board/keys"
 SOON = timedelta(days=14)
 """How long before a key expires someone should create the next one."""
 
-SCOPES = {
-    Permission.PREDICT: "post documents and read their predictions",
-    Permission.READ_ALL_PREDICTIONS: "read the predictions of every client",
-    Permission.READ_QUEUE: "read the queue",
-    Permission.REVIEW: "claim and submit reviews",
-    Permission.REPORT: "read reports",
-    Permission.INSPECT: "read what administrators change, such as policy, models and keys",
-    Permission.READ_AUDIT_TRAIL: "read the audit trail",
-    Permission.RUN_JOBS: "start jobs and read their results",
-    Permission.ADMINISTER: "change all of these",
-}
-ROLES = [
-    (role.value, f"{role}: {meaning}")
-    for role, meaning in {
-        Role.CLIENT: "a program that sends documents",
-        Role.REVIEWER: "a program that submits reviews",
-        Role.LEAD: "reviews, and reads reports and all predictions",
-        Role.ADMIN: "may do everything",
-        Role.AUDITOR: "reads everything and changes nothing",
-    }.items()
-]
 
-
-def _who(scope: Permission) -> str:
-    roles = ", ".join(role for role in Role if scope in PERMISSIONS[role])
-    return f"To {SCOPES[scope]}. For {roles}."
-
-
-class NewKey(BaseModel):
-    """The form that creates a key."""
-
-    name: Annotated[str, Input("Name", "Who it is for, as the audit trail shows it.")]
-    role: Annotated[Role, Input("Role", widget="select", choices=ROLES)]
-    expires: Annotated[
-        Day | None,
-        Input(
-            "Valid until the end of",
-            "A day in UTC. Leave empty for a key that never expires.",
-            "date",
-            pointers=("/expires_at",),
-        ),
-    ] = None
-    per_minute: Annotated[
-        int | None,
-        whole(0, MOST_PER_MINUTE),
-        Input("Requests per minute", "0 for no limit; leave empty for the default limit."),
-    ] = None
-    scope: Annotated[
-        list[Permission],
-        Input(
-            "Allowed scopes (none selected: everything its role may do)",
-            widget="boxes",
-            choices=[(scope.value, scope.value, _who(scope)) for scope in SCOPES],
-            pointers=("/scopes",),
-            fold="Restrict to some scopes",
-        ),
-    ] = []
-
-
-def _create_key(call: Call, form: NewKey) -> ui.View:
-    key, secret = call.services.keys.create(
-        call.caller,
-        form.name,
-        form.role,
-        scopes=frozenset(form.scope) or None,
-        expires_at=form.expires,
-        per_minute=form.per_minute,
-    )
+def _create_key(call: Call, form: KeyRequest) -> ui.View:
+    key, secret = form.create(call.services.keys, call.caller)
     until = f", until {key.expires_at:%-d %B %Y, %H:%M} UTC" if key.expires_at else ""
     shown = ui.Secret(
         f"Key “{key.name}” created",
@@ -147,7 +80,7 @@ def _revoke_question(call: Call) -> ui.Question:
     )
 
 
-CREATE_KEY = Action(KEYS, _create_key, NewKey, heading="Create a key", label="Create")
+CREATE_KEY = Action(KEYS, _create_key, KeyRequest, heading="Create a key", label="Create")
 ROTATE_KEY = Action(f"{KEYS}/{{key_id}}/rotate", _rotate_key, ask=_rotate_question)
 REVOKE_KEY = Action(
     f"{KEYS}/{{key_id}}/revoke",

@@ -24,8 +24,9 @@ from setwise.service.domain.labels.notes import MOST_LABEL_NOTES, LabelNote
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.documents import address, counted, of_document
-from setwise.service.pages.forms import Filled, Input, Version, select
+from setwise.service.pages.forms import Filled
 from setwise.service.pages.rendering import SECURITY_HEADERS
+from setwise.service.requests import Input, select
 
 LABELS = "/board/labels"
 LABEL = LABELS + "/label"
@@ -210,7 +211,7 @@ class LabelDecision(BaseModel):
     """The form that changes the state of a label."""
 
     of: Annotated[str, Input(widget="hidden", pointers=("/of",))]
-    version: Annotated[Version, Input(widget="hidden")]
+    version: Annotated[int, Input(widget="hidden")]
 
 
 class Renaming(LabelDecision):

@@ -18,14 +18,13 @@ from setwise.service.domain.models import (
 )
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Noise
-from setwise.service.domain.retraining import PRESETS, Retrain
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.board.jobs import JOBS
-from setwise.service.pages.board.recalibration import NOISE_CHOICES
-from setwise.service.pages.forms import Input, whole
-from setwise.service.services.models import MOST_COMPARED, ComparisonReport
+from setwise.service.requests import Input
+from setwise.service.requests.models import CompareRequest, RetrainRequest
+from setwise.service.services.models import ComparisonReport
 
 MODELS = "/board/models"
 PAGE = 50
@@ -38,16 +37,6 @@ def short(version: str) -> str:
     '3f9c0b7a1d2e'
     """
     return version.removeprefix("sha256:")[:12]
-
-
-class Compared(BaseModel):
-    """The form that has a model score recent documents."""
-
-    documents: Annotated[
-        int,
-        whole(1, MOST_COMPARED),
-        Input("Newest documents", "Scored again in the background if their text is still stored."),
-    ]
 
 
 class Certified(BaseModel):
@@ -63,38 +52,13 @@ class Certified(BaseModel):
     ] = False
 
 
-class Retrained(BaseModel):
-    """The form that trains the model again."""
-
-    training_data: Annotated[
-        str | None,
-        Input(
-            "File of earlier training documents",
-            "Its name in the folder of training data. Without one, the model learns from reviewed "
-            "documents alone.",
-            pointers=("/training_data",),
-        ),
-    ] = None
-    preset: Annotated[
-        str | None,
-        Input(
-            "Preset",
-            f"{', '.join(PRESETS)}; without one, that of the model that serves.",
-            pointers=("/preset",),
-        ),
-    ] = None
-    noise: Annotated[Noise, Input("Reviewers' errors", widget="radio", choices=NOISE_CHOICES)] = (
-        Noise.NONE
-    )
-
-
 class ShadowForm(BaseModel):
     """The form that starts or stops a shadow run."""
 
     end: Annotated[str, Input(widget="hidden")] = ""
 
 
-def _compare(call: Call, form: Compared) -> str:
+def _compare(call: Call, form: CompareRequest) -> str:
     job = call.services.models.submit_compare(call.caller, call.id, form.documents)
     return f"{JOBS}/{job.id}"
 
@@ -105,9 +69,9 @@ def _certify(call: Call, form: Certified) -> str:
     return f"{JOBS}/{job.id}"
 
 
-def _retrain(call: Call, form: Retrained) -> str:
-    options = Retrain(form.training_data or None, form.preset or None, form.noise)
-    return f"{JOBS}/{call.services.retraining.request(call.caller, options).id}"
+def _retrain(call: Call, form: RetrainRequest) -> str:
+    job = call.services.retraining.request(call.caller, form.as_options())
+    return f"{JOBS}/{job.id}"
 
 
 def _shadow(call: Call, form: ShadowForm) -> str:
@@ -196,7 +160,11 @@ VERIFY = Action(
     notices={"model-sound": "The model loads and predicts."},
 )
 COMPARE = Action(
-    f"{_ONE}/compare", _compare, Compared, heading="Compare on recent documents", label="Compare"
+    f"{_ONE}/compare",
+    _compare,
+    CompareRequest,
+    heading="Compare on recent documents",
+    label="Compare",
 )
 CERTIFY = Action(
     f"{_ONE}/certify",
@@ -208,7 +176,7 @@ CERTIFY = Action(
 RETRAIN = Action(
     f"{MODELS}/retrain",
     _retrain,
-    Retrained,
+    RetrainRequest,
     heading="Train a new version",
     label="Retrain",
     hint="Runs in the background, for minutes or hours.",

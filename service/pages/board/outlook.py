@@ -11,14 +11,17 @@ from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Call
-from setwise.service.pages.forms import Filled, Input, Share, inputs
+from setwise.service.pages.forms import Filled, inputs
+from setwise.service.requests import Input
 from setwise.service.services.analysis.proofs import why_refused
 
 
 class RateForm(BaseModel):
     """Which audit rate to compare with the policy's."""
 
-    rate: Annotated[Share | None, Input("Another audit rate %", pointers=("/query/rate",))] = None
+    rate: Annotated[
+        float | None, Input("Another audit rate %", percent="any", pointers=("/query/rate",))
+    ] = None
 
 
 def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
@@ -29,7 +32,7 @@ def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
     try:
         outlooks = call.services.certification.outlooks(call.caller, rate)
     except InvalidRequest as error:
-        form.refused(error, RateForm)
+        form.refused(error, inputs(RateForm))
         outlooks = call.services.certification.outlooks(call.caller)
     if not outlooks:
         return form, ()

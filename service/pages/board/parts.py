@@ -11,10 +11,10 @@ from typing import ClassVar, Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
-from pydantic import BaseModel
 
 from setwise.service.pages.figures.table import Figure
-from setwise.service.pages.forms import BoundInput, Filled, Input, inputs
+from setwise.service.pages.forms import BoundInput, Filled
+from setwise.service.requests import Input
 
 Row = TypeVar("Row")
 Tone = Literal["", "good", "bad", "warn", "leased"]
@@ -293,7 +293,7 @@ class Form(Part):
     label: str
     hint: str
     address: str
-    model: type[BaseModel]
+    inputs: Sequence[BoundInput]
     filled: Filled
 
     @property
@@ -303,12 +303,12 @@ class Form(Part):
 
     def uploads(self) -> bool:
         """Whether it sends a file."""
-        return any(each.input.widget == "file" for each in inputs(self.model))
+        return any(each.input.widget == "file" for each in self.inputs)
 
     def groups(self) -> list[list[BoundInput]]:
         """Return its inputs; short ones that follow each other stand side by side."""
         groups: list[list[BoundInput]] = []
-        for each in inputs(self.model):
+        for each in self.inputs:
             if groups and each.short and groups[-1][-1].short:
                 groups[-1].append(each)
             else:

@@ -2,67 +2,26 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated
 
 from markupsafe import Markup
-from pydantic import BaseModel
 
 from setwise.service.domain import errors
-from setwise.service.domain.accounts import MOST_DAYS_INVITED, Person
+from setwise.service.domain.accounts import Person
 from setwise.service.domain.accounts.callers import Permission, Role
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
-from setwise.service.pages.forms import Input, whole
+from setwise.service.requests.accounts import (
+    DAYS_INVITED,
+    InvitationRequest,
+    PersonChange,
+    PersonRequest,
+)
 
 PEOPLE = "/board/people"
-DAYS = 7
-"""How long an invitation is valid by default."""
-
-ROLES = [
-    (role.value, f"{role}: {meaning}")
-    for role, meaning in {
-        Role.REVIEWER: "submits reviews at the desk",
-        Role.LEAD: "reviews, decides between two answers, reads reports",
-        Role.ADMIN: "may do everything",
-        Role.AUDITOR: "reads everything and changes nothing",
-    }.items()
-]
 
 
-class NewPerson(BaseModel):
-    """The form that creates an account."""
-
-    name: Annotated[str, Input("Name", "As others see it.")]
-    login: Annotated[str, Input("Login name", "What they type to sign in.")]
-    role: Annotated[Role, Input("Role", widget="select", choices=ROLES)]
-    days: Annotated[
-        int,
-        whole(1, MOST_DAYS_INVITED),
-        Input("Link valid for days", "They set a password through a link that works once."),
-    ] = DAYS
-    password: Annotated[
-        str | None,
-        Input("First password", "At least 12 characters; then there is no link.", "password"),
-    ] = None
-
-
-class ChangedPerson(BaseModel):
-    """The form that changes a name and a role."""
-
-    name: Annotated[str, Input("Name")]
-    role: Annotated[
-        Role,
-        Input("Role", "A new role ends their sessions.", "select", choices=ROLES),
-    ]
-
-
-class NewPassword(BaseModel):
-    """The form that sets a password."""
-
-    password: Annotated[
-        str,
-        Input("Password", "At least 12 characters. All sessions of the account end.", "password"),
-    ]
+class NewPerson(PersonRequest, InvitationRequest):
+    """The form that creates an account, or invites to one."""
 
 
 def _person(call: Call) -> Person:
@@ -77,7 +36,7 @@ def _create_person(call: Call, form: NewPerson) -> ui.View | None:
     people, caller = call.services.people, call.caller
     about = {"login": form.login, "name": form.name}
     if form.password:
-        people.create(caller, **about, role=form.role, password=form.password)
+        people.create(caller, **about, role=form.role, password=form.password.get_secret_value())
         return None
     return _invitation(
         call, *people.create_invited(caller, **about, role=form.role, days=form.days)
@@ -85,7 +44,7 @@ def _create_person(call: Call, form: NewPerson) -> ui.View | None:
 
 
 def _invite(call: Call, _: object) -> ui.View:
-    return _invitation(call, *call.services.people.invite(call.caller, call.id, DAYS))
+    return _invitation(call, *call.services.people.invite(call.caller, call.id, DAYS_INVITED))
 
 
 def _invitation(call: Call, person: Person, secret: str) -> ui.View:
@@ -104,7 +63,10 @@ def _invite_question(call: Call) -> ui.Question:
     return ui.Question(
         f"Create a new invitation link for {person.name}?",
         (
-            f"A link is shown once; it lets {person.name} set a password within {DAYS} days.",
+            (
+                f"A link is shown once; it lets {person.name} set a password within {DAYS_INVITED} "
+                "days."
+            ),
             "An earlier link stops working.",
             "The current password, if there is one, works until then.",
         ),
@@ -114,12 +76,8 @@ def _invite_question(call: Call) -> ui.Question:
     )
 
 
-def _change_person(call: Call, form: ChangedPerson) -> None:
-    call.services.people.change(call.caller, _person(call).id, name=form.name, role=form.role)
-
-
-def _set_password(call: Call, form: NewPassword) -> None:
-    call.services.people.change(call.caller, _person(call).id, password=form.password)
+def _change_person(call: Call, form: PersonChange) -> None:
+    form.change(call.services.people, call.caller, _person(call).id)
 
 
 def _disable_question(call: Call) -> ui.Question:
@@ -142,6 +100,7 @@ CREATE_PERSON = Action(
     PEOPLE,
     _create_person,
     NewPerson,
+    ("name", "login", "role", "days", "password"),
     heading="Add a person",
     label="Add",
     then=PEOPLE,
@@ -151,7 +110,8 @@ CREATE_PERSON = Action(
 CHANGE_PERSON = Action(
     _ONE,
     _change_person,
-    ChangedPerson,
+    PersonChange,
+    ("name", "role"),
     heading="Name and role",
     label="Save changes",
     then=_ONE,
@@ -160,8 +120,9 @@ CHANGE_PERSON = Action(
 )
 SET_PASSWORD = Action(
     f"{_ONE}/password",
-    _set_password,
-    NewPassword,
+    _change_person,
+    PersonChange,
+    ("password",),
     heading="New password",
     label="Set password",
     then=_ONE,
@@ -212,7 +173,7 @@ def _people(call: Call) -> ui.View:
         "There are no accounts yet. Create the first one below.",
         gone=lambda person: person.disabled,
     )
-    form = call.form(CREATE_PERSON, role=Role.REVIEWER.value, days=str(DAYS))
+    form = call.form(CREATE_PERSON, role=Role.REVIEWER.value, days=str(DAYS_INVITED))
     return ui.View("People", (table, form), lead="Who can sign in, and in which role.")
 
 

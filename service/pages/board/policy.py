@@ -4,16 +4,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated
-
-from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable, StaleVersion
 from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 from setwise.service.domain.outcomes import UnknownLabel, unknown_labels
 from setwise.service.domain.policy import Policy, PolicyChange, ThresholdMode
-from setwise.service.domain.routing.audits import AuditMode, AuditPlan
+from setwise.service.domain.routing.audits import AuditMode
 from setwise.service.domain.routing.rules import (
     AtMostRule,
     ExactlyOneRule,
@@ -24,117 +21,21 @@ from setwise.service.domain.routing.rules import (
     read_rules,
 )
 from setwise.service.domain.routing.segments import (
-    LEAST_SEGMENTS,
-    MOST_SEGMENTS,
-    TEXT_LENGTH,
     SegmentBy,
 )
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.figures import what_if
-from setwise.service.pages.forms import (
-    Filled,
-    Input,
-    ProperShare,
-    Share,
-    decimal,
-    lines,
-    number,
-    places,
-    whole,
-    whole_number,
-)
+from setwise.service.pages.forms import Filled, inputs, lines, places, whole_number
+from setwise.service.requests.policy import PolicyRequest
 from setwise.service.services.all import Services
 from setwise.service.services.analysis.what_if import WhatIf
 
 HERE = "/board/policy"
 
 
-class PolicyForm(BaseModel):
-    """The form of the policy, its rules apart; the template draws it."""
-
-    version: Annotated[str, Input()] = ""
-    target: Annotated[ProperShare, Input(pointers=("/target_accuracy",))]
-    risk: Annotated[ProperShare, Input()]
-    auto_send: Annotated[bool, Input(widget="tick")] = False
-    mode: Annotated[ThresholdMode, Input()]
-    threshold: Annotated[
-        float | None, Field(validate_default=True), Input(pointers=("/threshold/value",))
-    ] = None
-    floor: Annotated[float | None, number(0, 1), Input(pointers=("/confidence_floor",))] = None
-    certification_rate: Annotated[Share, Input(pointers=("/audit/certification_rate",))]
-    ramp_up_rate: Annotated[Share | None, Input(pointers=("/audit/ramp_up_rate",))] = None
-    training_rate: Annotated[Share, Input(pointers=("/audit/training_rate",))]
-    overlap_rate: Annotated[Share, Input()]
-    gold_reread_rate: Annotated[Share, Input()]
-    audit_mode: Annotated[AuditMode, Input()]
-    segment_by: Annotated[str, Input()] = ""
-    segment_bounds: Annotated[str, Input()] = ""
-    most_segments: Annotated[int, whole(LEAST_SEGMENTS, MOST_SEGMENTS), Input()] = SegmentBy.most
-    reason: Annotated[str, Field(max_length=1000), Input()] = ""
-
-    @field_validator("segment_bounds")
-    @classmethod
-    def _lengths(cls, typed: str) -> str:
-        """Check that lengths are whole numbers."""
-        _bounds(typed)
-        return typed
-
-    @field_validator("threshold", mode="before")
-    @classmethod
-    def _only_where_fixed(cls, typed: object, info: ValidationInfo) -> float | None:
-        """Read a threshold that is fixed; what stands there otherwise is ignored."""
-        if info.data.get("mode") is not ThresholdMode.FIXED:
-            return None
-        if typed is None:
-            raise ValueError("Enter a value.")
-        return float(decimal(typed, 0, 1))
-
-    def change(self, rules: Sequence[object]) -> PolicyChange:
-        """Return the change of the policy that the form asks for."""
-        audits = AuditPlan(
-            self.certification_rate,
-            self.training_rate,
-            self.audit_mode,
-            self.overlap_rate,
-            self.gold_reread_rate,
-            self.ramp_up_rate,
-        )
-        return PolicyChange(
-            self.target,
-            self.risk,
-            self.auto_send,
-            self.mode,
-            self.threshold,
-            self.floor,
-            audits,
-            rules,
-            self.reason or None,
-            self._segment_by(),
-        )
-
-    def _segment_by(self) -> SegmentBy:
-        if not self.segment_by:
-            return SegmentBy()
-        bounds = _bounds(self.segment_bounds) if self.segment_by == TEXT_LENGTH else ()
-        return SegmentBy(self.segment_by, bounds, self.most_segments)
-
-
-def _bounds(typed: str) -> tuple[int, ...]:
-    r"""Return lengths that were typed one beside the other.
-
-    >>> _bounds("500, 2000")
-    (500, 2000)
-    """
-    return tuple(whole_number(part, 1, 10**9) for part in typed.replace(",", " ").split())
-
-
-class Sent(BaseModel):
-    """A form of the policy, which `wanted` reads."""
-
-
-def _preview(call: Call, _: Sent) -> ui.View:
+def _preview(call: Call, _: Nothing) -> ui.View:
     change = wanted(call.filled)
     if change is None:
         return _view(call, call.filled, status=HTTPStatus.UNPROCESSABLE_ENTITY)
@@ -143,7 +44,7 @@ def _preview(call: Call, _: Sent) -> ui.View:
     return _view(call, typed(effect.after, call.filled), effect)
 
 
-def _save(call: Call, _: Sent) -> ui.View | None:
+def _save(call: Call, _: Nothing) -> ui.View | None:
     change, form = wanted(call.filled), call.filled
     if change is None:
         return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
@@ -180,6 +81,7 @@ def _view(
             "policy": policy,
             "author": name_of(call.services, policy.created_by),
             "form": form,
+            "inputs": {each.name: each for each in inputs(PolicyRequest)},
             "rules": list(_shown_rules(form)),
             "effect": effect,
             "what_if": what_if.show(effect) if effect else None,
@@ -231,11 +133,10 @@ def _state(call: Call) -> SectionState:
     )
 
 
-PREVIEW = Action(f"{HERE}/preview", _preview, Sent, needed=(Permission.REPORT,))
+PREVIEW = Action(f"{HERE}/preview", _preview, needed=(Permission.REPORT,))
 SAVE = Action(
     HERE,
     _save,
-    Sent,
     then=HERE,
     notices={"policy-saved": "The policy is saved and applies from now on."},
 )
@@ -270,26 +171,30 @@ def typed(policy: Policy, before: Filled | None = None) -> Filled:
     ``before``: The form that was sent; a threshold in it survives while the mode does not use it.
     """
     fixed = policy.threshold_mode is ThresholdMode.FIXED
-    unused = before.text("threshold") if before else ""
+    unused = before.text("threshold.value") if before else ""
     audits, by = policy.audits, policy.segment_by
     return Filled.of(
         version=policy.version,
-        target=percent(policy.target_accuracy),
+        target_accuracy=percent(policy.target_accuracy),
         risk=percent(policy.risk),
-        mode=policy.threshold_mode.value,
-        threshold=_number(policy.fixed_threshold) if fixed else unused,
-        floor=_number(policy.confidence_floor),
-        certification_rate=percent(audits.certification_rate),
-        ramp_up_rate="" if audits.ramp_up_rate is None else percent(audits.ramp_up_rate),
-        training_rate=percent(audits.training_rate),
-        audit_mode=audits.mode.value,
+        confidence_floor=_number(policy.confidence_floor),
         overlap_rate=percent(audits.overlap_rate),
         gold_reread_rate=percent(audits.gold_reread_rate),
         segment_by=by.field or "",
         segment_bounds=", ".join(map(str, by.bounds)),
         most_segments=str(by.most),
         rule=[json.dumps(rule.declared(), ensure_ascii=False) for rule in policy.rules],
-        **({"auto_send": "yes"} if policy.auto_send else {}),
+        **{
+            "threshold.mode": policy.threshold_mode.value,
+            "threshold.value": _number(policy.fixed_threshold) if fixed else unused,
+            "audit.certification_rate": percent(audits.certification_rate),
+            "audit.ramp_up_rate": ""
+            if audits.ramp_up_rate is None
+            else percent(audits.ramp_up_rate),
+            "audit.training_rate": percent(audits.training_rate),
+            "audit.mode": audits.mode.value,
+            **({"auto_send": "yes"} if policy.auto_send else {}),
+        },
     )
 
 
@@ -308,11 +213,11 @@ def _number(value: float | None) -> str:
 
 def wanted(form: Filled) -> PolicyChange | None:
     """Return the change that a form asks for; None, with the faults noted, if it is wrong."""
-    read, rules = form.read(PolicyForm), _rules(form)
-    if read is None or form.faults:
+    request = form.read(PolicyRequest, rules=_rules(form))
+    if request is None:
         return None
-    change = read.change(rules)
-    form.take(list(change.faults()), places(PolicyForm))
+    change = request.as_change()
+    form.take(list(change.faults()), places(inputs(PolicyRequest)))
     return None if form.faults else change
 
 
@@ -330,7 +235,8 @@ def _rules(form: Filled) -> list[object]:
     if new is not None:
         faults = read_rules([new])[1]
         form.take(faults, {fault.pointer: _field_of(fault.pointer) for fault in faults})
-        lines.append(new)
+        if not faults:
+            lines.append(new)
     return lines
 
 

@@ -2,22 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import Response
 from markupsafe import Markup
-from pydantic import BaseModel
 
 from setwise.models.figures.numerals import confidence, exactly, percent
 from setwise.service.domain.accounts.callers import Permission
-from setwise.service.domain.annotators import Rates
-from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
+from setwise.service.domain.errors import ModelUnavailable
 from setwise.service.domain.recalibration import (
     Activate,
     Calibration,
     Noise,
-    Options,
     proved,
     verdict,
 )
@@ -25,35 +21,14 @@ from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.reliability import reliability
-from setwise.service.pages.forms import Input, Share
 from setwise.service.pages.rendering import taken_away
+from setwise.service.requests.recalibration import CalibrationRequest
 
 CALIBRATORS = "/board/calibrators"
 PAGE = 25
 FEW = 20
 """So many documents are listed without a click."""
 
-NOISE_CHOICES = (
-    (Noise.NONE.value, "Trust every answer", ""),
-    (
-        Noise.KNOWN.value,
-        "Correct for known error rates",
-        "Those set for the reviewers' groups.",
-    ),
-    (
-        Noise.ESTIMATED.value,
-        "Correct for estimated error rates",
-        "Estimated for each group from answers that a lead decided.",
-    ),
-)
-_ACTIVATE = (
-    (Activate.NEVER.value, "Wait until someone activates it", ""),
-    (
-        Activate.IF_BETTER.value,
-        "Activate it if it is proved better",
-        "By a paired test on documents that it has not seen.",
-    ),
-)
 _CORRECTED = {
     Noise.NONE: "not corrected for",
     Noise.KNOWN: "corrected for, at known rates",
@@ -61,38 +36,8 @@ _CORRECTED = {
 }
 
 
-class RecalibrationForm(BaseModel):
-    """The form that retrains the calibrator."""
-
-    noise: Annotated[Noise, Input("Reviewers' errors", widget="radio", choices=NOISE_CHOICES)]
-    alpha: Annotated[
-        Share | None,
-        Input(
-            "Right sets that reviewers reject, in %",
-            "Alpha, the same for everyone, with and without the suggestion in view; groups can "
-            "have separate rates. Only for known error rates.",
-            pointers=("/rates", "/rates/alpha"),
-        ),
-    ] = None
-    beta: Annotated[
-        Share | None,
-        Input(
-            "Wrong sets that reviewers accept, in %",
-            "Beta, the same for everyone; only for known error rates.",
-            pointers=("/rates/beta",),
-        ),
-    ] = None
-    activate: Annotated[Activate, Input("When it is trained", widget="radio", choices=_ACTIVATE)]
-
-
-def _retrain(call: Call, form: RecalibrationForm) -> str:
-    for name, value, other in (("alpha", form.alpha, form.beta), ("beta", form.beta, form.alpha)):
-        if value is None and other is not None:
-            fault = FieldFault(f"/rates/{name}", "is missing; enter both rates or neither")
-            raise InvalidRequest("One of the two rates is missing.", [fault])
-    rates = None if form.alpha is None or form.beta is None else Rates(form.alpha, form.beta)
-    options = Options(form.noise, form.activate, rates)
-    job = call.services.recalibration.request(call.caller, options)
+def _retrain(call: Call, form: CalibrationRequest) -> str:
+    job = call.services.recalibration.request(call.caller, form.as_options())
     return f"{JOBS}/{job.id}"
 
 
@@ -133,7 +78,7 @@ _ONE = f"{CALIBRATORS}/{{calibration_id}}"
 RETRAIN = Action(
     CALIBRATORS,
     _retrain,
-    RecalibrationForm,
+    CalibrationRequest,
     heading="Retrain the calibrator",
     label="Retrain",
     hint="Runs in the background for up to a few minutes.",

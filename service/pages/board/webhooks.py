@@ -6,35 +6,27 @@ from http import HTTPStatus
 from typing import Annotated
 
 from markupsafe import Markup
-from pydantic import BaseModel
 
 from setwise.models.figures.numerals import plural
 from setwise.service.domain.errors import WebhookNotFound
 from setwise.service.domain.webhooks import (
-    SUBSCRIBABLE,
     Delivery,
     DeliveryAttempt,
     DeliveryState,
     Endpoint,
-    EndpointChange,
-    MessageType,
     payload,
 )
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
-from setwise.service.pages.forms import Filled, Input, Version, select
+from setwise.service.pages.forms import Filled
+from setwise.service.requests import Input, select
+from setwise.service.requests.webhooks import WebhookRequest
 
 WEBHOOKS = "/board/webhooks"
 DELIVERIES = "/board/deliveries"
 PAGE = 50
 
-EVENTS = {
-    MessageType.PREDICTION_AUTO_SENT: "a label set is sent automatically",
-    MessageType.REVIEW_COMPLETED: "a reviewer submits a label set",
-    MessageType.DOCUMENT_CORRECTED: "a label set that was sent turns out to be wrong",
-    MessageType.POLICY_TRIPPED: "the breaker stops automatic sending",
-}
 STATES = {
     DeliveryState.PENDING: "pending",
     DeliveryState.DELIVERED: "delivered",
@@ -42,41 +34,21 @@ STATES = {
     DeliveryState.CANCELLED: "cancelled",
 }
 
-_EVENTS = Input(
-    "Events (none selected: all of them)",
-    widget="boxes",
-    choices=[(kind.value, kind.value, f"When {EVENTS[kind]}.") for kind in SUBSCRIBABLE],
-    pointers=("/events",),
-)
 
-
-class NewWebhook(BaseModel):
-    """The form that adds a webhook."""
-
-    url: Annotated[str, Input("Address", "Starts with https://.", "url")]
-    description: Annotated[str, Input("Description", "Who runs it.")] = ""
-    event: Annotated[list[MessageType], _EVENTS] = []
-
-
-class ChangedWebhook(BaseModel):
+class ChangedWebhook(WebhookRequest):
     """The form that changes a webhook."""
 
-    version: Annotated[Version, Input(widget="hidden")]
+    version: Annotated[int, Input(widget="hidden")]
     url: Annotated[str, Input("Address", "Pending messages go to the new one.", "url")]
-    description: Annotated[str, Input("Description")] = ""
-    event: Annotated[list[MessageType], _EVENTS] = []
-    enabled: Annotated[bool, Input("On", "Messages wait while it is off.", "tick")] = False
 
 
-def _add(call: Call, form: NewWebhook) -> ui.View:
-    change = EndpointChange(form.url, form.description, form.event, enabled=True)
-    endpoint, secret = call.services.webhooks.add(call.caller, change)
+def _add(call: Call, form: WebhookRequest) -> ui.View:
+    endpoint, secret = call.services.webhooks.add(call.caller, form.as_change())
     return _secret(endpoint, secret, HTTPStatus.CREATED)
 
 
 def _change(call: Call, form: ChangedWebhook) -> None:
-    change = EndpointChange(form.url, form.description, form.event, form.enabled)
-    call.services.webhooks.change(call.caller, call.id, change, form.version)
+    call.services.webhooks.change(call.caller, call.id, form.as_change(), form.version)
 
 
 def _test(call: Call, _: Nothing) -> str:
@@ -146,7 +118,14 @@ def _resend_question(call: Call) -> ui.Question:
 
 
 _ONE = f"{WEBHOOKS}/{{webhook_id}}"
-ADD = Action(WEBHOOKS, _add, NewWebhook, heading="Add a webhook", label="Add webhook")
+ADD = Action(
+    WEBHOOKS,
+    _add,
+    WebhookRequest,
+    ("url", "description", "events"),
+    heading="Add a webhook",
+    label="Add webhook",
+)
 CHANGE = Action(
     _ONE,
     _change,
@@ -290,7 +269,7 @@ def _webhook(call: Call) -> ui.View:
             version=str(endpoint.version),
             url=endpoint.url,
             description=endpoint.description,
-            event=[kind.value for kind in endpoint.events],
+            events=[kind.value for kind in endpoint.events],
             **({"enabled": "yes"} if endpoint.disabled_because is None else {}),
         ),
     ]

@@ -24,9 +24,10 @@ from setwise.service.pages.documents.predictions import (
     labels_of,
     why,
 )
-from setwise.service.pages.forms import Filled, Input, filled
+from setwise.service.pages.forms import Filled, filled, inputs
 from setwise.service.pages.rendering import go
 from setwise.service.pages.routes import PageRoute
+from setwise.service.requests import Input
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
@@ -113,7 +114,7 @@ def _reopening(life: Life, form: Filled | None) -> Sequence[ui.Piece]:
     address = f"{of_document(life.prediction.id)}/reopen"
     hint = "It goes back to review; other programs are notified if the answer changes."
     shown = form or Filled.of()
-    return (ui.Form("Reopen the document", "Reopen", hint, address, Reopening, shown),)
+    return (ui.Form("Reopen the document", "Reopen", hint, address, inputs(Reopening), shown),)
 
 
 _HAPPENED: Mapping[EventKind, str] = {

@@ -14,7 +14,8 @@ from setwise.service.domain.labels import LabelMatch, matching_labels
 from setwise.service.domain.text import nearest
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, address
-from setwise.service.pages.forms import Filled, Input, select, utc
+from setwise.service.pages.forms import Filled, utc
+from setwise.service.requests import Input, select
 from setwise.service.services.documents import ME
 
 _STATES = (
@@ -148,7 +149,7 @@ def _read(query: Mapping[str, Sequence[str]], form: Filled) -> DocumentQuery | N
     }
     for name in _INSTANTS:
         try:
-            fields |= {name: utc(fields[name])} if name in fields else {}
+            fields |= {name: utc(str(fields[name]))} if name in fields else {}
         except ValueError as error:
             form.blame(name, str(error))
     try:

@@ -16,10 +16,11 @@ from setwise.service.pages.board.annotators import in_a_line
 from setwise.service.pages.desk import Reads, Submits
 from setwise.service.pages.documents.comments import Written, commented
 from setwise.service.pages.documents.predictions import NO_NAME, content, labels_of, name_of
-from setwise.service.pages.forms import Filled, Input, filled, lines
+from setwise.service.pages.forms import Filled, filled, inputs, lines
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.typed_labels import unlisted
+from setwise.service.requests import Input
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
@@ -217,4 +218,4 @@ def _correction(own: OwnAnswer, form: Filled | None) -> Sequence[ui.Piece]:
     missing = {"missing": "yes"} if UNNAMED in annotation.labels else {}
     shown = form or Filled.of(labels="\n".join(named), **missing)
     address = f"{HERE}/{own.prediction.id}"
-    return (ui.Form("Correct your answer", "Correct", hint, address, Correction, shown),)
+    return (ui.Form("Correct your answer", "Correct", hint, address, inputs(Correction), shown),)

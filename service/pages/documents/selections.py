@@ -15,7 +15,8 @@ from setwise.service.domain.errors import InvalidRequest
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import of_document
 from setwise.service.pages.documents.predictions import name_of
-from setwise.service.pages.forms import Choices, Filled
+from setwise.service.pages.forms import Filled
+from setwise.service.requests import Choices
 from setwise.service.services.all import Services
 from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome
 from setwise.service.sign_in.sessions import Visit

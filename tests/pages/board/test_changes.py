@@ -38,7 +38,7 @@ def last_action(service: Service) -> tuple[str, str]:
 
 def test_a_key_has_what_the_form_says(service: Service, admin: Browser) -> None:
     made = send(
-        admin, "/board/keys", name="billing", role="lead", scope="report", expires="2099-12-31",
+        admin, "/board/keys", name="billing", role="lead", scopes="report", expires_at="2099-12-31",
         per_minute="60",
     )  # fmt: skip
     assert made.status_code == 201
@@ -57,11 +57,11 @@ def test_a_key_has_what_the_form_says(service: Service, admin: Browser) -> None:
     [
         ({"name": ""}, "name"),
         ({"role": "emperor"}, "role"),
-        ({"role": "client", "scope": "administer"}, "scope"),
-        ({"scope": "fly"}, "scope"),
-        ({"expires": "2001-01-01"}, "expires"),
-        ({"expires": "soon"}, "expires"),
-        ({"expires": "9999-12-31"}, "expires"),
+        ({"role": "client", "scopes": "administer"}, "scopes"),
+        ({"scopes": "fly"}, "scopes"),
+        ({"expires_at": "2001-01-01"}, "expires_at"),
+        ({"expires_at": "soon"}, "expires_at"),
+        ({"expires_at": "9999-12-31"}, "expires_at"),
         ({"per_minute": "-1"}, "per_minute"),
         ({"per_minute": "1.5"}, "per_minute"),
         ({"per_minute": "many"}, "per_minute"),
@@ -296,13 +296,18 @@ def test_the_numbers_of_a_calibrators_diagram_are_taken_away(admin: Browser, lea
 
 
 def test_learning_is_asked_for_in_a_form(service: Service, admin: Browser, learnt: str) -> None:
+    def typed(alpha: str, beta: str) -> dict[str, str]:
+        return {"rates.alpha": alpha, "rates.beta": beta}
+
     here = "/board/calibrators"
-    wrong = send(admin, here, noise="known", activate="never", alpha="60", beta="50")
+    half = send(admin, here, noise="known", activate="never", **typed("", "5"))
+    assert 'id="rates.alpha-fault">It is missing; enter both or neither.' in half.text
+    wrong = send(admin, here, noise="known", activate="never", **typed("60", "50"))
     assert wrong.status_code == 422
-    assert 'id="alpha-fault"' in wrong.text
+    assert 'id="rates.alpha-fault"' in wrong.text
     assert 'value="60"' in wrong.text
     assert send(admin, here, noise="loud", activate="never").status_code == 422
-    asked = send(admin, here, noise="known", activate="if-better", alpha="10", beta="0")
+    asked = send(admin, here, noise="known", activate="if-better", **typed("10", "0"))
     assert asked.status_code == 303
     started = service.services.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
     assert started.payload["rates"] == [0.1, 0.0]
@@ -322,13 +327,14 @@ def test_a_group_is_made_given_rates_and_members(service: Service, admin: Browse
     assert send(admin, "/board/groups", name="Coders", group="coders").status_code == 303
     assert "already" in send(admin, "/board/groups", name="More", group="coders").text
     here = "/board/groups/coders"
-    rates = {"source": "fixed", "alpha": "5", "beta": "12.5"}
-    rates |= {"source_seen": "fixed", "alpha_seen": "2.5", "beta_seen": "30"}
-    wrong = send(admin, here, name="Coders", version="1", **(rates | {"alpha": "99"}))
+    rates = {"noise.mode": "fixed", "noise.alpha": "5", "noise.beta": "12.5"}
+    seen = "noise.with_suggestion"
+    rates |= {"source_seen": "fixed", f"{seen}.alpha": "2.5", f"{seen}.beta": "30"}
+    wrong = send(admin, here, name="Coders", version="1", **(rates | {"noise.alpha": "99"}))
     assert wrong.status_code == 422
-    assert 'id="alpha-fault"' in wrong.text
-    wrong = send(admin, here, name="Coders", version="1", **(rates | {"beta_seen": ""}))
-    assert 'id="beta_seen-fault"' in wrong.text
+    assert 'id="noise.alpha-fault"' in wrong.text
+    wrong = send(admin, here, name="Coders", version="1", **(rates | {f"{seen}.beta": ""}))
+    assert 'id="noise.with_suggestion.beta-fault"' in wrong.text
     assert send(admin, here, name="Coders", version="1", **rates).status_code == 303
     late = send(admin, here, name="Coders", version="1", **rates)
     assert late.status_code == 412

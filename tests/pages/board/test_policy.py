@@ -63,7 +63,7 @@ def test_who_may_not_change_the_policy_previews_a_change(service: Service, role:
     browser.sign_in()
     page = browser.get(HERE).text
     assert "administrators change the policy" in page
-    sent = fields(page) | {"target": ["91"]}
+    sent = fields(page) | {"target_accuracy": ["91"]}
     preview = browser.submit(f"{HERE}/preview", sent)
     assert (preview.status_code, "An administrator can save it." in preview.text) == (200, True)
     assert "Save policy" not in preview.text
@@ -118,7 +118,7 @@ def test_segments_are_typed_and_shown(service: Service, admin: Browser) -> None:
 def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: Browser) -> None:
     for text in ("0.95", "0.6", "0.2"):
         service.predict(text)
-    sent = fields(admin.get(HERE).text) | {"mode": ["fixed"], "threshold": ["0,5"]}
+    sent = fields(admin.get(HERE).text) | {"threshold.mode": ["fixed"], "threshold.value": ["0,5"]}
     shown = admin.submit(f"{HERE}/preview", sent).text
     assert "2 (66.7 %)" in shown
     assert "tried 0.5" in shown, "in the figure"
@@ -137,11 +137,11 @@ def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(
 ) -> None:
     before = service.services.policy.get(SYSTEM).version
     sent = fields(admin.get(HERE).text) | {
-        "target": ["12o"],
+        "target_accuracy": ["12o"],
         "risk": ["100"],
-        "mode": ["fixed"],
-        "threshold": [""],
-        "training_rate": ["101"],
+        "threshold.mode": ["fixed"],
+        "threshold.value": [""],
+        "audit.training_rate": ["101"],
         "new_kind": ["requires"],
         "new_label": ["<b>bold</b>"],
         "new_labels": [""],
@@ -149,7 +149,13 @@ def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(
     for path in (HERE, f"{HERE}/preview"):
         answer = admin.submit(path, sent)
         assert answer.status_code == 422
-        for name in ("target", "risk", "threshold", "training_rate", "new_labels"):
+        for name in (
+            "target_accuracy",
+            "risk",
+            "threshold.value",
+            "audit.training_rate",
+            "new_labels",
+        ):
             assert f'id="{name}-fault"' in answer.text, name
         assert 'value="12o"' in answer.text
         assert "<b>bold</b>" not in answer.text
@@ -159,10 +165,10 @@ def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(
 
 def test_rates_that_together_exceed_everything_are_refused_at_their_field(admin: Browser) -> None:
     sent = fields(admin.get(HERE).text)
-    sent |= {"certification_rate": ["60"], "training_rate": ["50"]}
+    sent |= {"audit.certification_rate": ["60"], "audit.training_rate": ["50"]}
     answer = admin.submit(f"{HERE}/preview", sent)
     assert answer.status_code == 422
-    assert 'id="training_rate-fault"' in answer.text
+    assert 'id="audit.training_rate-fault"' in answer.text
 
 
 def test_a_rate_while_nothing_is_sent_is_set_and_left_empty_again(
@@ -170,16 +176,16 @@ def test_a_rate_while_nothing_is_sent_is_set_and_left_empty_again(
 ) -> None:
     for given, stored in (("20", 0.2), ("", None)):
         sent = fields(admin.get(HERE).text) | {
-            "certification_rate": ["10"],
-            "ramp_up_rate": [given],
+            "audit.certification_rate": ["10"],
+            "audit.ramp_up_rate": [given],
         }
         shown = admin.submit(f"{HERE}/preview", sent).text
         assert admin.submit(HERE, fields(shown, 0)).status_code == 303
         assert service.services.policy.get(SYSTEM).audits.ramp_up_rate == stored
-    sent |= {"ramp_up_rate": ["5"]}
+    sent |= {"audit.ramp_up_rate": ["5"]}
     answer = admin.submit(f"{HERE}/preview", sent)
     assert answer.status_code == 422
-    assert 'id="ramp_up_rate-fault"' in answer.text
+    assert 'id="audit.ramp_up_rate-fault"' in answer.text
 
 
 def test_a_threshold_that_was_raised_is_explained() -> None:
@@ -219,7 +225,7 @@ def test_a_change_that_was_overtaken_is_not_made_and_not_lost(
 ) -> None:
     shown = admin.submit(
         f"{HERE}/preview",
-        fields(admin.get(HERE).text) | {"mode": ["fixed"], "threshold": ["0.5"]},
+        fields(admin.get(HERE).text) | {"threshold.mode": ["fixed"], "threshold.value": ["0.5"]},
     ).text
     mine = fields(shown, 0)
     service.services.policy.change(SYSTEM, CHANGE, None)
@@ -228,7 +234,7 @@ def test_a_change_that_was_overtaken_is_not_made_and_not_lost(
     assert "The policy has been changed in the meantime" in late.text
     assert service.services.policy.get(SYSTEM).fixed_threshold == 0.8125
     again = fields(late.text, 0)
-    assert again["threshold"] == ["0.5"]
+    assert again["threshold.value"] == ["0.5"]
     assert admin.submit(HERE, again).status_code == 303
     assert service.services.policy.get(SYSTEM).fixed_threshold == 0.5
 
@@ -238,7 +244,7 @@ def test_a_certified_policy_without_a_certificate_says_that_it_sends_nothing(
 ) -> None:
     service.fix_threshold(0.5)
     service.predict("0.9")
-    sent = fields(admin.get(HERE).text) | {"mode": ["certified"]}
+    sent = fields(admin.get(HERE).text) | {"threshold.mode": ["certified"]}
     shown = admin.submit(f"{HERE}/preview", sent).text
     assert "nothing would be sent until there is one" in shown
 
@@ -253,7 +259,7 @@ def test_a_policy_that_checks_contradict_says_so_first_and_takes_a_reason(
             by="client",
             json={"labels": ["z"], "source": "s"},
         )
-    sent = fields(admin.get(HERE).text) | {"mode": ["fixed"], "threshold": ["0.8"]}
+    sent = fields(admin.get(HERE).text) | {"threshold.mode": ["fixed"], "threshold.value": ["0.8"]}
     shown = admin.submit(f"{HERE}/preview", sent).text
     assert re.search(
         r"Effect of your changes</h2>\s*<p class=.alert.>This misses the target", shown

@@ -1,0 +1,90 @@
+"""What callers ask for: one class an act, which the API and the forms of the board read alike.
+
+The API validates JSON strictly. A form draws the fields that carry an `Input`, and reads what was
+typed into the same class::
+
+    class KeyRequest(RequestBody):
+        name: Annotated[str, Input("Name", "Who it is for.")]
+        role: Annotated[Role, Input("Role", widget="select", choices=ROLES)]
+        expires_at: Annotated[Instant | None, Input("Expires", widget="date")] = None
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict
+
+from setwise.service.domain.text import instant_in
+
+Example = dict[str, Any]  # Any: a JSON value, checked against the schema by a test
+Widget = Literal[
+    "text",
+    "textarea",
+    "url",
+    "date",
+    "datetime-local",
+    "password",
+    "select",
+    "radio",
+    "boxes",
+    "tick",
+    "hidden",
+    "file",
+]
+Choices = Sequence[tuple[str, ...]]
+
+
+class Body(BaseModel):
+    """Base of the bodies of requests and responses: no unknown members."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    examples: ClassVar[tuple[Example, ...]] = ()
+    """Shown in the OpenAPI document."""
+
+
+class RequestBody(Body):
+    """Base of request bodies: no silent conversion."""
+
+    model_config = ConfigDict(strict=True)
+
+
+def _rfc_3339(value: object) -> datetime:
+    """Return the time in a text; Pydantic alone takes numbers for seconds since 1970."""
+    if isinstance(value, datetime):
+        return value
+    return instant_in(value if isinstance(value, str) else "")
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_rfc_3339)]
+"""A time with an offset, in UTC."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """How a form draws a field and reads what is typed in it, as metadata of the field."""
+
+    label: str = ""
+    hint: str | None = None
+    """None for the description of the field."""
+    widget: Widget = "text"
+    choices: Choices = ()
+    """Value and label, and a hint for radio buttons and boxes."""
+    percent: Literal["", "any", "inner"] = ""
+    """Whether a share is typed in percent; with ``inner``, it is neither 0 nor 100 %."""
+    required: bool = False
+    """Whether a form must fill it in although JSON may leave it out."""
+    when: tuple[str, str] | None = None
+    """Name and value of another field: only then it is read, and must be filled in."""
+    pointers: tuple[str, ...] = ()
+    """JSON pointers under which services report its faults, where not its own."""
+    fold: str = ""
+    """Summary of the fold that hides the field until it is used."""
+    labels: Literal["", "known", "new"] = ""
+    """Whether names of labels are typed in it, which a script completes, and new ones are taken."""
+
+
+def select(label: str, choices: Choices) -> Input:
+    """Return an input with a list to choose from."""
+    return Input(label, widget="select", choices=choices)

@@ -1,0 +1,63 @@
+"""Requests for models."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from setwise.service.domain.recalibration import Noise
+from setwise.service.domain.retraining import PRESETS, Retrain
+from setwise.service.requests import Input, RequestBody
+from setwise.service.requests.recalibration import NOISE
+
+
+class RetrainRequest(RequestBody):
+    """What to train on, and how."""
+
+    examples = ({"preset": "fast"},)
+
+    training_data: Annotated[
+        str | None,
+        Input(
+            "File of earlier training documents",
+            "Its name in the folder of training data. Without one, the model learns from reviewed "
+            "documents alone.",
+        ),
+    ] = Field(
+        None,
+        max_length=1_000,
+        description="Name of a file of earlier training documents in the folder that the setting "
+        "`TRAINING_DATA` names. Without one, the model learns from reviewed documents alone.",
+    )
+    preset: Annotated[
+        str | None,
+        Input("Preset", f"{', '.join(PRESETS)}; without one, that of the model that serves."),
+    ] = Field(
+        None,
+        max_length=20,
+        description="`fast`, `best` or `paper`; by default that of the model that serves.",
+    )
+    noise: Annotated[Literal["none", "known", "estimated"], NOISE] = Field(
+        "none",
+        description="Which error rates of reviewers to correct for, as in a recalibration. With "
+        "rates, answers of people without any teach nothing, a lead's decision is the truth, and "
+        "earlier training documents are as noisy as those of the model that serves.",
+    )
+
+    def as_options(self) -> Retrain:
+        """Return the options for the service."""
+        return Retrain(self.training_data, self.preset, Noise(self.noise))
+
+
+class CompareRequest(RequestBody):
+    """How many documents to compare."""
+
+    examples = ({"documents": 1000},)
+
+    documents: Annotated[
+        int,
+        Input(
+            "Newest documents",
+            "Scored again in the background if their text is still stored.",
+            required=True,
+        ),
+    ] = Field(1_000, description="Number of most recent documents, up to 100000.")
