@@ -26,8 +26,6 @@ from setwise.service.api.schemas import (
     UNREADABLE,
     AnswerBody,
     Answered,
-    BeyondModel,
-    Labels,
     Listed,
     Paged,
     PredictionBody,
@@ -56,6 +54,7 @@ from setwise.service.domain.predictions import PRIORITIES, Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
 from setwise.service.requests import Example, Instant, RequestBody
+from setwise.service.requests.reviews import ReopenRequest
 from setwise.service.services.all import Services
 from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome
 
@@ -218,20 +217,6 @@ class DocumentExportQuery(DocumentSearch):
 
     format: Format = Field(Format.JSON_LINES, description="One JSON object a line, or CSV.")
     content: bool = Field(False, description="With the documents themselves, as far as kept.")
-
-
-class ReopenRequest(BeyondModel):
-    """Why a document is to be decided again."""
-
-    examples = (
-        {"reason": "The patient called: it was the left knee."},
-        {"reason": "I overlooked page two.", "labels": ["J18.9"]},
-    )
-
-    reason: str = Field(description="Shown with the document and to the person who decides.")
-    labels: Labels | None = Field(
-        None, description="Your own answer, at once. Without it, the document waits for review."
-    )
 
 
 class CommentRequest(RequestBody):

@@ -9,7 +9,7 @@ from pydantic import Field
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import AnswerBody, BeyondModel, Labels, Mirror, WhollyListed
+from setwise.service.api.schemas import AnswerBody, Mirror, WhollyListed
 from setwise.service.domain.errors import (
     BlindReviewHeld,
     ModelUnavailable,
@@ -20,6 +20,7 @@ from setwise.service.domain.labels import shown_set
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.text import MOST_HINTED
 from setwise.service.requests import Example
+from setwise.service.requests.reviews import BeyondModel, Labels
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 

@@ -18,7 +18,7 @@ from setwise.limits import MOST_SET_LABELS
 from setwise.service.domain import documents, outcomes, predictions, reviews
 from setwise.service.domain import policy as routing
 from setwise.service.domain.accounts.callers import Caller
-from setwise.service.domain.labels import Additions, shown_set
+from setwise.service.domain.labels import shown_set
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.routing.segments import (
@@ -26,12 +26,12 @@ from setwise.service.domain.routing.segments import (
 )
 from setwise.service.requests import Body, Instant, RequestBody
 from setwise.service.requests.policy import POLICY, Audit, RuleBody, Threshold
+from setwise.service.requests.reviews import BeyondModel, Labels
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
 
 Probability = Annotated[float, Field(ge=0, le=1)]
-Labels = Annotated[list[str], Field(max_length=MOST_SET_LABELS)]
 
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
@@ -528,28 +528,6 @@ class SkipRequest(RequestBody):
     examples = ({"reason": "page two is missing"},)
 
     reason: str
-
-
-class BeyondModel(RequestBody):
-    """What an answer says of labels that neither the model nor the catalogue has."""
-
-    new_labels: Labels = Field(
-        [],
-        description="Those of `labels` that are new: they are added to the catalogue, and a "
-        "lead decides on them.",
-    )
-    insist: bool = Field(
-        False, description="Add new labels although the catalogue has similar ones."
-    )
-    label_missing: bool = Field(
-        False,
-        description="A label applies besides that is in no list, and you give it no name. The set "
-        "counts as wrong, and teaches a model nothing.",
-    )
-
-    def additions(self) -> Additions:
-        """Return what the answer says, for the service."""
-        return Additions(self.new_labels, self.insist, self.label_missing)
 
 
 class CompletionRequest(BeyondModel):

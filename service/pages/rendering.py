@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
 from setwise.models.figures import numerals
+from setwise.service.api.http.reference import prose
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.pages.figures.table import Figure
@@ -143,6 +144,7 @@ def templates() -> Environment:
     environment.filters["percentage"] = numerals.percent
     environment.filters["exactly"] = numerals.exactly
     environment.filters["confidence"] = numerals.confidence
+    environment.filters["prose"] = prose
     environment.globals["static"] = lambda name: assets()[name].address
     environment.globals["places_for"] = places_for
     environment.globals["for_programs"] = FOR_PROGRAMS

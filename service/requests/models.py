@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from setwise.service.domain.recalibration import Noise
-from setwise.service.domain.retraining import PRESETS, Retrain
+from setwise.service.domain.retraining import Retrain
 from setwise.service.requests import Input, RequestBody
 from setwise.service.requests.recalibration import NOISE
 
@@ -15,23 +15,13 @@ class RetrainRequest(RequestBody):
 
     examples = ({"preset": "fast"},)
 
-    training_data: Annotated[
-        str | None,
-        Input(
-            "File of earlier training documents",
-            "Its name in the folder of training data. Without one, the model learns from reviewed "
-            "documents alone.",
-        ),
-    ] = Field(
+    training_data: Annotated[str | None, Input("File of earlier training documents")] = Field(
         None,
         max_length=1_000,
         description="Name of a file of earlier training documents in the folder that the setting "
         "`TRAINING_DATA` names. Without one, the model learns from reviewed documents alone.",
     )
-    preset: Annotated[
-        str | None,
-        Input("Preset", f"{', '.join(PRESETS)}; without one, that of the model that serves."),
-    ] = Field(
+    preset: Annotated[str | None, Input("Preset")] = Field(
         None,
         max_length=20,
         description="`fast`, `best` or `paper`; by default that of the model that serves.",
@@ -53,11 +43,8 @@ class CompareRequest(RequestBody):
 
     examples = ({"documents": 1000},)
 
-    documents: Annotated[
-        int,
-        Input(
-            "Newest documents",
-            "Scored again in the background if their text is still stored.",
-            required=True,
-        ),
-    ] = Field(1_000, description="Number of most recent documents, up to 100000.")
+    documents: Annotated[int, Input("Newest documents", required=True)] = Field(
+        1_000,
+        description="Number of most recent documents, up to 100000, that are scored again in the "
+        "background if their text is still stored.",
+    )

@@ -70,14 +70,12 @@ class Audit(RequestBody):
 
     certification_rate: Annotated[
         float,
-        Input(
-            "Certification audits, in % of all documents",
-            "Drawn at random and read without the model's answer; they prove the threshold.",
-            percent="any",
-            required=True,
-        ),
+        Input("Certification audits, in % of all documents", percent="any", required=True),
     ] = Field(
-        0.0, allow_inf_nan=False, description="Share of all documents, to prove the threshold."
+        0.0,
+        allow_inf_nan=False,
+        description="Share of all documents, drawn at random and read without the model's answer, "
+        "to prove the threshold.",
     )
     ramp_up_rate: Annotated[
         float | None,
@@ -95,16 +93,12 @@ class Audit(RequestBody):
     )
     training_rate: Annotated[
         float,
-        Input(
-            "Training audits, in % of what would be sent",
-            "They show the calibrator documents that no one would have read.",
-            percent="any",
-            required=True,
-        ),
+        Input("Training audits, in % of what would be sent", percent="any", required=True),
     ] = Field(
         0.0,
         allow_inf_nan=False,
-        description="Share of the documents that would be sent, to teach the calibrator.",
+        description="Share of the documents that would be sent, to teach the calibrator with some "
+        "that no one would have read.",
     )
     mode: Annotated[
         Literal["hold", "send"],
@@ -259,26 +253,14 @@ class PolicyRequest(RequestBody):
     threshold: Threshold
     audit: Audit = Field(default_factory=Audit)
     overlap_rate: Annotated[
-        float,
-        Input(
-            "Overlap, in % of reviews",
-            "Read by a second reviewer who does not see the first answer.",
-            percent="any",
-            required=True,
-        ),
+        float, Input("Overlap, in % of reviews", percent="any", required=True)
     ] = Field(
         0.0,
         allow_inf_nan=False,
         description="Share of reviews that a second person does without seeing the first.",
     )
     gold_reread_rate: Annotated[
-        float,
-        Input(
-            "Audits read again, in %",
-            "A lead reads them again even if the auditor agreed with the model.",
-            percent="any",
-            required=True,
-        ),
+        float, Input("Audits read again, in %", percent="any", required=True)
     ] = Field(
         0.0,
         allow_inf_nan=False,
@@ -311,16 +293,7 @@ class PolicyRequest(RequestBody):
         max_length=MOST_SEGMENTS,
         description="Of `text_length`: characters at which the bands after the first one begin.",
     )
-    most_segments: Annotated[
-        int,
-        Input(
-            "At most",
-            "Values in the order of appearance, and other for the rest. The fewer there are, the "
-            "larger each one's share of the risk. With 1, one certificate is for all, and values "
-            "that first appear after it wait.",
-            required=True,
-        ),
-    ] = Field(
+    most_segments: Annotated[int, Input("At most", required=True)] = Field(
         10,
         description="Number of segments, with `other`, that share the risk equally. Values become "
         "segments in the order of appearance; those without room are `other`. With 1, one "
@@ -331,15 +304,7 @@ class PolicyRequest(RequestBody):
         max_length=MOST_SEGMENTS,
         description="If empty, those that are known stay; otherwise these and what appears later.",
     )
-    reason: Annotated[
-        str | None,
-        Input(
-            "Reason",
-            "Why this takes effect although checks contradict the target. The audit trail keeps "
-            "it.",
-            "textarea",
-        ),
-    ] = Field(
+    reason: Annotated[str | None, Input("Reason", widget="textarea")] = Field(
         None,
         max_length=1000,
         description="Why the policy changes, for the audit trail; required if checks of recent "

@@ -30,11 +30,11 @@ class WebhookRequest(RequestBody):
         {"url": "https://billing.example/hooks/setwise", "enabled": False},
     )
 
-    url: Annotated[str, Input("Address", "Starts with https://.", "url")] = Field(
+    url: Annotated[str, Input("Address", widget="url")] = Field(
         description="An `https` address on the public internet."
     )
-    description: Annotated[str, Input("Description", "Who runs it.")] = Field(
-        "", description="For your own use."
+    description: Annotated[str, Input("Description")] = Field(
+        "", description="Who runs it, for your own use."
     )
     events: Annotated[
         list[Subscribable],

@@ -5,7 +5,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 from markupsafe import Markup
-from pydantic import BaseModel
 
 from setwise.models.figures.numerals import confidence
 from setwise.service.api.http.dependencies import ServicesOf
@@ -27,24 +26,11 @@ from setwise.service.pages.documents.predictions import (
 from setwise.service.pages.forms import Filled, filled, inputs
 from setwise.service.pages.rendering import go
 from setwise.service.pages.routes import PageRoute
-from setwise.service.requests import Input
+from setwise.service.requests.reviews import ReopenRequest
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
 router = APIRouter(route_class=PageRoute)
-
-
-class Reopening(BaseModel):
-    """The form that has a document decided again."""
-
-    reason: Annotated[
-        str,
-        Input(
-            "Why",
-            "Shown to the person who decides. The last answer stays in the history.",
-            "textarea",
-        ),
-    ]
 
 
 @router.get(f"{HERE}/{{prediction_id}}")
@@ -59,10 +45,10 @@ def reopen(
 ) -> Response:
     """Have a document decided again."""
 
-    def act(reopening: Reopening) -> None:
+    def act(reopening: ReopenRequest) -> None:
         services.reviews.reopen(visit.caller, prediction_id, reopening.reason)
 
-    if form.carry_out(Reopening, act):
+    if form.carry_out(ReopenRequest, act):
         return go(of_document(prediction_id))
     return _document(services, visit, prediction_id, form)
 
@@ -114,7 +100,7 @@ def _reopening(life: Life, form: Filled | None) -> Sequence[ui.Piece]:
     address = f"{of_document(life.prediction.id)}/reopen"
     hint = "It goes back to review; other programs are notified if the answer changes."
     shown = form or Filled.of()
-    return (ui.Form("Reopen the document", "Reopen", hint, address, inputs(Reopening), shown),)
+    return (ui.Form("Reopen the document", "Reopen", hint, address, inputs(ReopenRequest), shown),)
 
 
 _HAPPENED: Mapping[EventKind, str] = {
