@@ -3,7 +3,7 @@
 import dataclasses
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Response
 from fastapi import Query as InQuery
@@ -54,7 +54,7 @@ from setwise.service.domain.predictions import PRIORITIES, Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
 from setwise.service.requests import Example, Instant, RequestBody
-from setwise.service.requests.reviews import ReopenRequest
+from setwise.service.requests.documents import CommentRequest, ReopenRequest
 from setwise.service.services.all import Services
 from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome
 
@@ -217,22 +217,6 @@ class DocumentExportQuery(DocumentSearch):
 
     format: Format = Field(Format.JSON_LINES, description="One JSON object a line, or CSV.")
     content: bool = Field(False, description="With the documents themselves, as far as kept.")
-
-
-class CommentRequest(RequestBody):
-    """What others should know about a document."""
-
-    examples = (
-        {"text": "Is the date right?", "kind": "flagged"},
-        {"text": "It is.", "kind": "resolved", "thread": _ID},
-    )
-
-    text: str
-    kind: Literal["comment", "flagged", "resolved"] = Field(
-        "comment",
-        description="`flagged` asks for attention, until the thread is `resolved`.",
-    )
-    thread: str | None = Field(None, description="Id of the comment that it answers, if any.")
 
 
 class CommentBody(AnswerBody):
@@ -548,6 +532,5 @@ def add_comment(
     People who answered it or commented on it see the comment on their start page. Comments are
     erased with the text.
     """
-    kind = CommentKind(body.kind)
-    comment = services.comments.write(caller, prediction_id, body.text, kind, body.thread)
+    comment = body.write(services.comments, caller, prediction_id)
     return answer(CommentBody.of(comment, caller.name), status=201)

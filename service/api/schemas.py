@@ -25,8 +25,8 @@ from setwise.service.domain.routing.segments import (
     LONGEST_VALUE,
 )
 from setwise.service.requests import Body, Instant, RequestBody
+from setwise.service.requests.documents import BeyondModel, Labels
 from setwise.service.requests.policy import POLICY, Audit, RuleBody, Threshold
-from setwise.service.requests.reviews import BeyondModel, Labels
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""

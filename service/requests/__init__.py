@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from setwise.service.domain.text import instant_in
 
@@ -56,6 +56,9 @@ def _rfc_3339(value: object) -> datetime:
         return value
     return instant_in(value if isinstance(value, str) else "")
 
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+"""A finite number."""
 
 Instant = Annotated[AwareDatetime, BeforeValidator(_rfc_3339)]
 """A time with an offset, in UTC."""

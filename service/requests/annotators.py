@@ -6,7 +6,7 @@ from pydantic import Field
 
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.requests import Input, RequestBody
+from setwise.service.requests import Input, Number, RequestBody
 
 SET_BY_HAND = ("fixed", "Set by hand", "You vouch for them.")
 _SOURCES = (
@@ -22,23 +22,23 @@ class FixedRates(RequestBody):
     """Noise rates that you set."""
 
     alpha: Annotated[
-        float,
+        Number,
         Input(
             "Right sets rejected with the suggestion in view, in %",
             _ONLY_FIXED,
             percent="any",
             when=_SEEN_FIXED,
         ),
-    ] = Field(allow_inf_nan=False, description="How often right predictions are contradicted.")
+    ] = Field(description="How often right predictions are contradicted.")
     beta: Annotated[
-        float,
+        Number,
         Input(
             "Wrong sets accepted with the suggestion in view, in %",
             _ONLY_FIXED,
             percent="any",
             when=_SEEN_FIXED,
         ),
-    ] = Field(allow_inf_nan=False, description="How often wrong predictions are agreed with.")
+    ] = Field(description="How often wrong predictions are agreed with.")
 
 
 class GroupNoiseBody(RequestBody):
@@ -52,15 +52,13 @@ class GroupNoiseBody(RequestBody):
         Input("Error rates of blind answers", "", "radio", _SOURCES),
     ] = Field(description="Of blind answers. `fixed`: set by you; `estimated`: from gold labels.")
     alpha: Annotated[
-        float | None,
+        Number | None,
         Input("Right sets rejected, in %", _ONLY_FIXED, percent="any", when=_FIXED),
-    ] = Field(
-        None, allow_inf_nan=False, description="How often right predictions are contradicted."
-    )
+    ] = Field(None, description="How often right predictions are contradicted.")
     beta: Annotated[
-        float | None,
+        Number | None,
         Input("Wrong sets accepted, in %", _ONLY_FIXED, percent="any", when=_FIXED),
-    ] = Field(None, allow_inf_nan=False, description="How often wrong predictions are agreed with.")
+    ] = Field(None, description="How often wrong predictions are agreed with.")
 
     with_suggestion: FixedRates | None = Field(
         None,

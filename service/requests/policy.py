@@ -1,5 +1,6 @@
 """Requests for the routing policy."""
 
+from functools import partial
 from typing import Annotated, Literal, Self
 
 from pydantic import Field
@@ -13,8 +14,10 @@ from setwise.service.domain.routing.segments import (
     GateState,
     SegmentBy,
 )
-from setwise.service.requests import Example, Input, RequestBody
+from setwise.service.requests import Example, Input, Number, RequestBody
 
+_rate = partial(Input, percent="any", required=True)
+_inner_rate = partial(Input, percent="inner", required=True)
 _SOURCES = (
     (
         "certified",
@@ -40,15 +43,13 @@ class Threshold(RequestBody):
         description="`fixed` stands on your word alone and is shown as not certified."
     )
     value: Annotated[
-        float | None,
+        Number | None,
         Input(
             "Fixed threshold, from 0 to 1",
             "Only used when the threshold is fixed by hand.",
             when=("threshold.mode", "fixed"),
         ),
-    ] = Field(
-        None, allow_inf_nan=False, description="null while nothing is certified: nothing is sent."
-    )
+    ] = Field(None, description="null while nothing is certified: nothing is sent.")
     certificate_id: str | None = Field(
         None,
         max_length=100,
@@ -68,17 +69,11 @@ class Threshold(RequestBody):
 class Audit(RequestBody):
     """How often people check documents without seeing the model's answer."""
 
-    certification_rate: Annotated[
-        float,
-        Input("Certification audits, in % of all documents", percent="any", required=True),
-    ] = Field(
-        0.0,
-        allow_inf_nan=False,
-        description="Share of all documents, drawn at random and read without the model's answer, "
-        "to prove the threshold.",
+    certification_rate: Annotated[Number, _rate("Certification audits, in % of all documents")] = (
+        Field(0.0, description="Share of all documents, read blind to prove the threshold.")
     )
     ramp_up_rate: Annotated[
-        float | None,
+        Number | None,
         Input(
             "While nothing is sent, in %",
             "Everything is reviewed then, so more audits cost only the hidden suggestion and prove "
@@ -87,16 +82,11 @@ class Audit(RequestBody):
         ),
     ] = Field(
         None,
-        allow_inf_nan=False,
         description="The same while nothing is sent, because no threshold is certified or the "
         "breaker has tripped: at least `certification_rate`, or null for that.",
     )
-    training_rate: Annotated[
-        float,
-        Input("Training audits, in % of what would be sent", percent="any", required=True),
-    ] = Field(
+    training_rate: Annotated[Number, _rate("Training audits, in % of what would be sent")] = Field(
         0.0,
-        allow_inf_nan=False,
         description="Share of the documents that would be sent, to teach the calibrator with some "
         "that no one would have read.",
     )
@@ -217,29 +207,22 @@ class PolicyRequest(RequestBody):
         None, description="Ignored, so that what was read can be sent back; use `If-Match`."
     )
     target_accuracy: Annotated[
-        float,
-        Input(
+        Number,
+        _inner_rate(
             "Right among what is sent, in %",
             "The share of automatically sent label sets that must be right as a whole.",
-            percent="inner",
-            required=True,
         ),
     ] = Field(
         routing.DEFAULT_TARGET_ACCURACY,
-        allow_inf_nan=False,
         description="Share of sent sets that must be right, in (0, 1).",
     )
     risk: Annotated[
-        float,
-        Input(
-            "Risk of a certificate, in %",
-            "How often it may be wrong: 10 % means once in ten.",
-            percent="inner",
-            required=True,
+        Number,
+        _inner_rate(
+            "Risk of a certificate, in %", "How often it may be wrong: 10 % means once in ten."
         ),
     ] = Field(
         routing.DEFAULT_RISK,
-        allow_inf_nan=False,
         description="Chance that a certificate may be wrong, in (0, 1).",
     )
     auto_send: Annotated[
@@ -252,23 +235,17 @@ class PolicyRequest(RequestBody):
     ] = True
     threshold: Threshold
     audit: Audit = Field(default_factory=Audit)
-    overlap_rate: Annotated[
-        float, Input("Overlap, in % of reviews", percent="any", required=True)
-    ] = Field(
+    overlap_rate: Annotated[Number, _rate("Overlap, in % of reviews")] = Field(
         0.0,
-        allow_inf_nan=False,
         description="Share of reviews that a second person does without seeing the first.",
     )
-    gold_reread_rate: Annotated[
-        float, Input("Audits read again, in %", percent="any", required=True)
-    ] = Field(
+    gold_reread_rate: Annotated[Number, _rate("Audits read again, in %")] = Field(
         0.0,
-        allow_inf_nan=False,
         description="Share of audits that a lead reads again although they agree with the model; "
         "most of them where sets may be sent.",
     )
-    confidence_floor: Annotated[float | None, Input("Minimum confidence, from 0 to 1")] = Field(
-        None, allow_inf_nan=False, description="Nothing below it is sent, whatever the threshold."
+    confidence_floor: Annotated[Number | None, Input("Minimum confidence, from 0 to 1")] = Field(
+        None, description="Nothing below it is sent, whatever the threshold."
     )
     rules: list[RuleBody] = Field(
         default_factory=list, description="The first that a document breaks is named."

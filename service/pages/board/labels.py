@@ -45,7 +45,6 @@ class LabelFile(BaseModel):
             "The first line is label,name,guideline,parent; only label must be filled in. A parent "
             "is a label of the same file; it may be a heading that the model does not know.",
             widget="file",
-            pointers=("/file",),
         ),
     ] = ""
     text: Annotated[str, Input("Or its text", widget="textarea")] = ""
@@ -210,7 +209,7 @@ def _listed(call: Call, notes: Mapping[str, LabelNote]) -> Sequence[ui.Piece]:
 class LabelDecision(BaseModel):
     """The form that changes the state of a label."""
 
-    of: Annotated[str, Input(widget="hidden", pointers=("/of",))]
+    of: Annotated[str, Input(widget="hidden")]
     version: Annotated[int, Input(widget="hidden")]
 
 

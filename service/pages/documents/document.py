@@ -14,7 +14,7 @@ from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, Reads, Sends, address, of_document
-from setwise.service.pages.documents.comments import Written, commented
+from setwise.service.pages.documents.comments import commented, stored
 from setwise.service.pages.documents.predictions import (
     answered,
     candidates,
@@ -26,7 +26,7 @@ from setwise.service.pages.documents.predictions import (
 from setwise.service.pages.forms import Filled, filled, inputs
 from setwise.service.pages.rendering import go
 from setwise.service.pages.routes import PageRoute
-from setwise.service.requests.reviews import ReopenRequest
+from setwise.service.requests.documents import ReopenRequest
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
@@ -55,12 +55,12 @@ def reopen(
 
 @router.post(f"{HERE}/{{prediction_id}}/comments")
 def comment(
-    services: ServicesOf, prediction_id: str, visit: Sends, written: Annotated[Written, Depends()]
+    services: ServicesOf, prediction_id: str, visit: Sends, form: Annotated[Filled, Depends(filled)]
 ) -> Response:
     """Comment on a document."""
-    if written.stored(services, visit, prediction_id):
+    if stored(form, services, visit, prediction_id):
         return go(f"{of_document(prediction_id)}#comments")
-    return _document(services, visit, prediction_id, tried=written)
+    return _document(services, visit, prediction_id, tried=form)
 
 
 def _document(
@@ -68,7 +68,7 @@ def _document(
     visit: Visit,
     prediction_id: str,
     form: Filled | None = None,
-    tried: Written | None = None,
+    tried: Filled | None = None,
 ) -> Response:
     life = services.documents.get(visit.caller, prediction_id)
     prediction, document = life.prediction, life.prediction.document
@@ -88,7 +88,13 @@ def _document(
     )
     values = {"view": view, "crumb": HERE}
     return commented(
-        services, visit, prediction, of_document(prediction.id), values, refused=form or tried
+        services,
+        visit,
+        prediction,
+        of_document(prediction.id),
+        values,
+        tried=tried,
+        refused=form is not None,
     )
 
 

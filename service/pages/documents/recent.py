@@ -14,7 +14,7 @@ from setwise.service.domain.outcomes import DecidedBy, Resolution
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.annotators import in_a_line
 from setwise.service.pages.desk import Reads, Submits
-from setwise.service.pages.documents.comments import Written, commented
+from setwise.service.pages.documents.comments import commented, stored
 from setwise.service.pages.documents.predictions import NO_NAME, content, labels_of, name_of
 from setwise.service.pages.forms import Filled, filled, inputs, lines
 from setwise.service.pages.rendering import go, page
@@ -154,12 +154,15 @@ def correct(
 
 @router.post(f"{HERE}/{{prediction_id}}/comments")
 def comment(
-    services: ServicesOf, prediction_id: str, visit: Submits, written: Annotated[Written, Depends()]
+    services: ServicesOf,
+    prediction_id: str,
+    visit: Submits,
+    form: Annotated[Filled, Depends(filled)],
 ) -> Response:
     """Comment on a document."""
-    if written.stored(services, visit, prediction_id):
+    if stored(form, services, visit, prediction_id):
         return go(f"{HERE}/{prediction_id}#comments")
-    return _answer(services, visit, prediction_id, tried=written)
+    return _answer(services, visit, prediction_id, tried=form)
 
 
 def _answer(
@@ -167,7 +170,7 @@ def _answer(
     visit: Visit,
     prediction_id: str,
     form: Filled | None = None,
-    tried: Written | None = None,
+    tried: Filled | None = None,
 ) -> Response:
     own = services.reviews.own(visit.caller, prediction_id)
     annotation, document = own.annotation, own.prediction.document
@@ -186,8 +189,8 @@ def _answer(
         ],
     )
     values = {"view": view, "crumb": HERE, "crumb_name": "My answers", "place": "/desk"}
-    address, refused = f"{HERE}/{prediction_id}", form or tried
-    return commented(services, visit, own.prediction, address, values, refused=refused)
+    address, refused = f"{HERE}/{prediction_id}", form is not None
+    return commented(services, visit, own.prediction, address, values, tried=tried, refused=refused)
 
 
 def _resolution(own: OwnAnswer) -> ui.Piece:

@@ -126,7 +126,7 @@ def test_a_reviewer_and_a_lead_talk_about_a_document(service: Service, ann: Call
     form = {"csrf": lead.token(page), "text": "why not <b>?", "kind": "flagged"}
     refused = lead.submit(f"{page}/comments", {**form, "text": " "})
     assert refused.status_code == 422
-    assert "It is empty" in refused.text
+    assert "Enter a value." in refused.text
     assert lead.submit(f"{page}/comments", form).status_code == 303
     assert ">note 0.9</a>" in lead.get("/documents?state=flagged").text
     browser = browsing(service)
