@@ -54,7 +54,8 @@ from setwise.service.domain.predictions import PRIORITIES, Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
 from setwise.service.requests import Example, Instant, RequestBody
-from setwise.service.requests.documents import CommentRequest, ReopenRequest
+from setwise.service.requests.documents import CommentRequest
+from setwise.service.requests.reviews import ReopenRequest
 from setwise.service.services.all import Services
 from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome
 

@@ -20,7 +20,7 @@ from setwise.service.domain.labels import shown_set
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.text import MOST_HINTED
 from setwise.service.requests import Example
-from setwise.service.requests.documents import BeyondModel, Labels
+from setwise.service.requests.reviews import BeyondModel, Labels
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 

@@ -13,7 +13,6 @@ from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
     ClaimQuery,
     Completion,
-    CompletionRequest,
     OwnAnswerBody,
     OwnAnswerPage,
     Paged,
@@ -21,10 +20,10 @@ from setwise.service.api.schemas import (
     ReviewPage,
     ReviewQuery,
     ReviewTaskBody,
-    SkipRequest,
 )
 from setwise.service.domain import errors, reviews
 from setwise.service.domain.accounts.callers import Caller
+from setwise.service.requests.reviews import CompletionRequest, SkipRequest
 
 router = APIRouter(prefix="/v1", tags=["reviews"], route_class=StrictRoute)
 

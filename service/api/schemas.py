@@ -25,7 +25,6 @@ from setwise.service.domain.routing.segments import (
     LONGEST_VALUE,
 )
 from setwise.service.requests import Body, Instant, RequestBody
-from setwise.service.requests.documents import BeyondModel, Labels
 from setwise.service.requests.policy import POLICY, Audit, RuleBody, Threshold
 
 LARGEST_FEATURE = 3.4e38
@@ -520,27 +519,6 @@ class ReleaseQuery(Query):
         False,
         description="To the end of the queue, behind all that waits now, instead of its old place.",
     )
-
-
-class SkipRequest(RequestBody):
-    """Why the reviewer skips the task."""
-
-    examples = ({"reason": "page two is missing"},)
-
-    reason: str
-
-
-class CompletionRequest(BeyondModel):
-    """The label set that is right."""
-
-    examples = (
-        {"labels": ["J18.9"], "comment": "no fever"},
-        {"labels": ["J18.9", "J12.82"], "new_labels": ["J12.82"]},
-        {"labels": ["J18.9"], "label_missing": True},
-    )
-
-    labels: Labels = Field(description="Every label that applies; [] when none does.")
-    comment: str | None = None
 
 
 class Completion(AnswerBody):

@@ -14,6 +14,7 @@ from pydantic import Field
 from setwise.limits import MOST_SET_LABELS
 from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf, answer
 from setwise.service.api.schemas import Query as Asked
+from setwise.service.api.schemas import ReleaseQuery
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.errors import InvalidRequest, LeaseLost
 from setwise.service.domain.labels import UNNAMED, Additions, LabelState
@@ -27,6 +28,7 @@ from setwise.service.pages.rendering import PAGE_POLICY, go, page
 from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.typed_labels import UnlistedLabel, unlisted
 from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends
+from setwise.service.requests.reviews import CompletionRequest, SkipRequest
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
@@ -83,32 +85,16 @@ class Having(Asked):
     prioritized: bool = False
 
 
-class Released(Asked):
-    """Where a task returns to: its place in the queue or the end."""
-
-    later: bool = False
-
-
 class Chosen(Asked):
     """Labels that a question is about."""
 
     labels: Annotated[list[_Label], Field(max_length=MOST_SET_LABELS)]
 
 
-class DecisionForm(Chosen):
+class DecisionForm(CompletionRequest):
     """What a reviewer decided, on which version of the task."""
 
-    new_labels: Annotated[Sequence[_Label], Field(max_length=MOST_SET_LABELS)] = ()
-    insist: bool = False
-    label_missing: bool = False
-    comment: str | None = None
     version: int
-
-
-class Skipped(Asked):
-    """Why a reviewer skips a task."""
-
-    reason: str
 
 
 @router.get(DESK)
@@ -206,7 +192,7 @@ def take_back(services: ServicesOf, task_id: str, visit: Sends) -> Response:
 
 
 @router.post(TASK + "/release")
-def release(services: ServicesOf, task_id: str, visit: Sends, released: Released) -> Response:
+def release(services: ServicesOf, task_id: str, visit: Sends, released: ReleaseQuery) -> Response:
     """Give a task back to the queue."""
     services.reviews.release(visit.caller, task_id, later=released.later)
     return Response(status_code=HTTPStatus.NO_CONTENT)
@@ -231,14 +217,13 @@ def explain(services: ServicesOf, task_id: str, visit: Sends, chosen: Chosen) ->
 @router.post(TASK + "/decide")
 def decide(services: ServicesOf, task_id: str, visit: Sends, decision: DecisionForm) -> Response:
     """Store a decision, and say for how long it may be taken back."""
-    additions = Additions(decision.new_labels, decision.insist, decision.label_missing)
     decided = services.reviews.decide(
         visit.caller,
         task_id,
         decision.labels,
         decision.comment,
         decision.version,
-        additions=additions,
+        additions=decision.additions(),
     )
     return answer({"version": decided.task.version, "undo_s": decided.undo_s})
 
@@ -251,7 +236,7 @@ def undo(edge: EdgeOf, task_id: str, visit: Sends) -> Response:
 
 
 @router.post(TASK + "/skip")
-def skip(services: ServicesOf, task_id: str, visit: Sends, skipped: Skipped) -> Response:
+def skip(services: ServicesOf, task_id: str, visit: Sends, skipped: SkipRequest) -> Response:
     """Skip a task."""
     services.reviews.skip(visit.caller, task_id, skipped.reason)
     return Response(status_code=HTTPStatus.NO_CONTENT)

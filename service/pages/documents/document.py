@@ -26,7 +26,7 @@ from setwise.service.pages.documents.predictions import (
 from setwise.service.pages.forms import Filled, filled, inputs
 from setwise.service.pages.rendering import go
 from setwise.service.pages.routes import PageRoute
-from setwise.service.requests.documents import ReopenRequest
+from setwise.service.requests.reviews import ReopenRequest
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
