@@ -2,13 +2,12 @@
 
 import dataclasses
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Response
 from fastapi import Query as InQuery
 from fastapi.responses import StreamingResponse
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from setwise.service.api.files import exported, file_of
 from setwise.service.api.http.bodies import StrictRoute
@@ -37,7 +36,6 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.domain import documents as domain
 from setwise.service.domain import errors
-from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.documents import (
     LISTS,
     Audited,
@@ -53,11 +51,9 @@ from setwise.service.domain.labels import shown_set
 from setwise.service.domain.predictions import PRIORITIES, Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
-from setwise.service.requests import Example, Instant, RequestBody
-from setwise.service.requests.documents import CommentRequest
+from setwise.service.requests import Example, Instant
+from setwise.service.requests.documents import ActionRequest, CommentRequest
 from setwise.service.requests.reviews import ReopenRequest
-from setwise.service.services.all import Services
-from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
 
@@ -275,32 +271,6 @@ class NewCommentsPage(Listed[NewCommentsBody]):
     """Documents with comments that you have not read."""
 
 
-class ActionKind(StrEnum):
-    """What to do with documents."""
-
-    ASSIGN = "assign"
-    PRIORITIZE = "prioritize"
-    DEPRIORITIZE = "deprioritize"
-    REOPEN = "reopen"
-
-
-class ActionRequest(RequestBody):
-    """Something to do with several documents."""
-
-    model_config = ConfigDict(strict=False)
-    examples = (
-        {"action": "assign", "ids": [_ID], "assignee": _ID},
-        {"action": "reopen", "ids": [_ID], "reason": "The guideline has changed."},
-    )
-
-    action: ActionKind
-    ids: list[str] = Field(max_length=MOST_CHANGED, description="Ids of predictions.")
-    assignee: str | None = Field(
-        None, description="To `assign`: id of the person; null lets anyone review them again."
-    )
-    reason: str = Field("", description="To `reopen`: shown to the person who decides.")
-
-
 class Refusal(AnswerBody):
     """A document that stays as it was."""
 
@@ -453,18 +423,6 @@ def _event(event: domain.LifeEvent, life: domain.Life) -> dict[str, object]:
     }
 
 
-def carry_out(services: Services, caller: Caller, body: ActionRequest) -> SelectionOutcome:
-    """Do what a request asks for with all its documents."""
-    act, ids = services.selections, body.ids
-    match body.action:
-        case ActionKind.ASSIGN:
-            return act.assign(caller, ids, body.assignee)
-        case ActionKind.REOPEN:
-            return act.reopen(caller, ids, body.reason)
-        case _:
-            return act.prioritize(caller, ids, first=body.action is ActionKind.PRIORITIZE)
-
-
 @router.post("/actions", response_model=ActionDone)
 def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf) -> Response:
     """Assign, prioritize or reopen several documents, in one transaction.
@@ -472,7 +430,7 @@ def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf
     A document that is assigned to a person is given to no one else. Documents that the action does
     not fit stay as they are and are listed with the reason.
     """
-    outcome = carry_out(services, caller, body)
+    outcome = body.carry_out(services.selections, caller)
     refused = [{"id": id_, "detail": detail} for id_, detail in outcome.refused.items()]
     return answer({"changed": outcome.changed, "refused": refused})
 

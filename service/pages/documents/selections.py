@@ -9,7 +9,7 @@ from markupsafe import Markup
 from pydantic import ValidationError
 
 from setwise.models.figures.numerals import plural
-from setwise.service.api.documents import ActionKind, ActionRequest, DocumentQuery, carry_out
+from setwise.service.api.documents import DocumentQuery
 from setwise.service.domain.documents import ListedDocument, check_comment
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.pages.board import parts as ui
@@ -17,6 +17,7 @@ from setwise.service.pages.documents import of_document
 from setwise.service.pages.documents.predictions import name_of
 from setwise.service.pages.forms import Filled
 from setwise.service.requests import Choices
+from setwise.service.requests.documents import ActionKind, ActionRequest
 from setwise.service.services.all import Services
 from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome
 from setwise.service.sign_in.sessions import Visit
@@ -110,7 +111,7 @@ class TickedDocuments:
             return
         for start in range(0, len(self.ids), MOST_CHANGED):
             part = body.model_copy(update={"ids": self.ids[start : start + MOST_CHANGED]})
-            now = carry_out(services, visit.caller, part)
+            now = part.carry_out(services.selections, visit.caller)
             before = self.outcome or SelectionOutcome([], {})
             self.outcome = SelectionOutcome(
                 [*before.changed, *now.changed], {**before.refused, **now.refused}
