@@ -10,13 +10,13 @@ from pydantic import Field, JsonValue
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.reports import SHARE, ShareBody
+from setwise.service.api.reports import SHARE
 from setwise.service.api.schemas import AnswerBody, Example, Mirror, Probability, RequestBody
 from setwise.service.domain import breaker
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.breaker import BreakerState, Position, TripCause
 from setwise.service.domain.errors import BreakerNotTripped, CertificateNeeded
-from setwise.service.domain.reports import UNDECIDED
+from setwise.service.domain.reports import UNDECIDED, Share
 from setwise.service.domain.routing.segments import LONGEST_VALUE, value_of
 from setwise.service.services.all import Services
 
@@ -180,7 +180,7 @@ class BreakerBody(AnswerBody):
         "counts for those that were not read again.",
     )
     overlooked: int = Field(ge=0, description="Those of them that the lead found wrong.")
-    accuracy: ShareBody = Field(description=f"Of the watched sets. {UNDECIDED}")
+    accuracy: Share = Field(description=f"Of the watched sets. {UNDECIDED}")
     delays: list[Delay] = Field(description="For drops to .02 and .05 below the target.")
     unfinished: int = Field(ge=0, description="They count as right until they are read or overdue.")
     overdue: int = Field(
@@ -230,7 +230,7 @@ class BreakerBody(AnswerBody):
             statistic=watch.path[-1] if watch.path else 0.0,
             path=[*watch.path],
             **watch.counts(),
-            accuracy=ShareBody.of(state.accuracy),
+            accuracy=state.accuracy,
             delays=[Delay.of(delay) for delay in delays],
             false_alarm_bound=state.false_alarm_bound,
             last_finished_at=watch.last_finished_at,

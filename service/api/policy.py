@@ -10,10 +10,11 @@ from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.reports import SHARE, ShareBody
+from setwise.service.api.reports import SHARE
 from setwise.service.api.schemas import AnswerBody, Policy, PolicyRequest, Probability
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import StaleVersion, VersionRequired
+from setwise.service.domain.reports import Share
 from setwise.service.services import segments
 
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
@@ -52,7 +53,7 @@ class SegmentState(AnswerBody):
     tripped: bool
     documents: int = Field(ge=0, description="Among the 5,000 newest.")
     sent: int = Field(ge=0, description="That the policy in force would send of them.")
-    accuracy: ShareBody = Field(description="Of these, as far as they were checked.")
+    accuracy: Share = Field(description="Of these, as far as they were checked.")
     audits: int = Field(ge=0, description="Drawn to prove a threshold.")
     next_attempt_in: int | None = Field(
         description="Audits until its next attempt; null if none will follow."
@@ -72,7 +73,7 @@ class SegmentState(AnswerBody):
             tripped=gate.tripped,
             documents=state.forecast.documents,
             sent=state.forecast.sent,
-            accuracy=ShareBody.of(state.forecast.accuracy),
+            accuracy=state.forecast.accuracy,
             audits=state.progress.audits,
             next_attempt_in=state.progress.missing,
             further_audits=None if newest is None else newest.further_audits,

@@ -443,8 +443,8 @@ def test_reports_speak_of_one_segment(quick: Sites) -> None:
     quick.certifications.list_segments()
     reports = building.reports(quick.begin, quick.now)
     for segment, n in (("north", 3), ("south", 2), ("other", 1), (None, 6)):
-        now, curve = reports.automation(LEAD, 100, segment)
-        assert (now.documents, curve[0].sent) == (n, n)
+        forecast = reports.automation(LEAD, 100, segment)
+        assert (forecast.now.documents, forecast.items[0].sent) == (n, n)
     with pytest.raises(InvalidRequest, match="no segment 'west'"):
         reports.reliability(LEAD, 100, "west")
 
