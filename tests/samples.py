@@ -8,7 +8,12 @@ from unittest.mock import patch
 from setwise.service.domain.accounts import ApiKey
 from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.breaker import Reset, Trip, TripCause
-from setwise.service.domain.certification import Certification, Scorer
+from setwise.service.domain.certification import (
+    Certification,
+    CertificationEvidence,
+    Scorer,
+    SequenceStep,
+)
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.outcomes import Outcome
@@ -151,9 +156,38 @@ def certification(threshold: float | None = 0.8, *, attempt: int = 1) -> Certifi
         threshold=threshold,
         reason=None if threshold is not None else "too-few-audits",
         further_audits=None if threshold is not None else 37,
-        evidence={"n_audits": 120, "steps": []},
+        evidence=certification_evidence(threshold),
         requested_by=ADMIN.id,
         created_at=START,
+    )
+
+
+def certification_evidence(threshold: float | None = 0.8) -> CertificationEvidence:
+    """Return what one test showed of a threshold."""
+    step = SequenceStep(threshold or 0.8, 0.5, 100, 90, 1, 0.1 + 0.2, 0.01, None)
+    return CertificationEvidence(
+        target=0.9,
+        risk=0.05,
+        test_risk=0.05,
+        n_audits=120,
+        n_predictions=1_000,
+        steps=(step,),
+        excluded={"too recent": 3},
+        certified=threshold is not None,
+        proved=() if threshold is None else (threshold,),
+        threshold=threshold,
+        reason=None if threshold is not None else "too-few-audits",
+        further_audits=None if threshold is not None else 37,
+        reread_rate=0.1,
+        n_drawn=120,
+        unfinished=0,
+        undecided=1,
+        other_models=0,
+        held_back=0,
+        errors_missed=0,
+        errors_known=9,
+        values=("north", "NaN"),
+        documents_since=START,
     )
 
 

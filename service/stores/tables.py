@@ -31,6 +31,7 @@ from sqlalchemy import (
 
 from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.breaker import TripCause
+from setwise.service.domain.certification import CertificationEvidence
 from setwise.service.domain.documents import CommentKind
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.labels import LabelState
@@ -48,7 +49,15 @@ from setwise.service.stores.columns.guards import (
     keep_rows,
     refuse,
 )
-from setwise.service.stores.columns.types import Choice, Id, Instant, Json, Sealed, SealedJson
+from setwise.service.stores.columns.types import (
+    Choice,
+    Id,
+    Instant,
+    Json,
+    JsonOf,
+    Sealed,
+    SealedJson,
+)
 
 metadata = MetaData(
     naming_convention={
@@ -738,7 +747,7 @@ certifications = Table(
     Column("threshold", Double),
     Column("reason", Text),
     Column("further_audits", Integer),
-    Column("evidence", Json, nullable=False),
+    Column("evidence", JsonOf(CertificationEvidence), nullable=False),
     Column("requested_by", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("segment", Text),

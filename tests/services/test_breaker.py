@@ -248,11 +248,9 @@ def test_what_was_proved_before_the_alarm_no_longer_counts(loop: Loop) -> None:
     assert loop.gate.threshold is None, "the old certificate is not found again"
     found = loop.certify(ADMIN.id)
     assert (found.threshold, found.reason) == (None, "no-audits")
-    excluded = found.evidence["excluded"]
-    assert isinstance(excluded, dict)
-    assert excluded["before the alarm"] > 20
+    assert found.evidence.excluded["before the alarm"] > 20
     assert found.attempt > 1
-    assert found.evidence["risk"] == risk_of_attempt(found.risk, 1), "new evidence, new risk"
+    assert found.evidence.risk == risk_of_attempt(found.risk, 1), "new evidence, new risk"
 
 
 def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:

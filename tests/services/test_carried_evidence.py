@@ -109,8 +109,8 @@ def test_a_new_calibrator_sends_at_once_what_the_audits_of_the_old_one_prove(
     with office.begin(read_only=True) as transaction:
         (proof, first) = transaction.certifications.page(after=None, limit=9).items
     assert (proof.attempt, proof.scorer) == (2, Scorer(MODEL.version, new.version))
-    assert proof.evidence["n_audits"] == first.evidence["n_audits"]
-    assert proof.evidence["risk"] == pytest.approx(0.2 / 6), "the count of attempts goes on"
+    assert proof.evidence.n_audits == first.evidence.n_audits
+    assert proof.evidence.risk == pytest.approx(0.2 / 6), "the count of attempts goes on"
     office.serve(-1.0, new.version)
     assert Decision.AUTO in {one.decision for one in office.predict(*["0.9"] * 8)}
 
@@ -151,7 +151,7 @@ def test_audits_since_a_change_count_with_those_before_it(office: Office) -> Non
     before = sum(one.selection.role is AuditRole.CERTIFICATION for one in made)
     with office.begin(read_only=True) as transaction:
         (proof, _) = transaction.certifications.page(after=None, limit=9).items
-    assert office.certify(ADMIN.id).evidence["n_audits"] == proof.evidence["n_audits"] + before
+    assert office.certify(ADMIN.id).evidence.n_audits == proof.evidence.n_audits + before
 
 
 def test_without_a_certificate_in_force_the_schedule_decides_on_an_attempt(
@@ -176,10 +176,8 @@ def test_after_an_alarm_audits_from_before_it_prove_nothing_for_a_new_calibrator
     office.predict(*["0.9"] * 40)
     office.read()
     found = office.certify(ADMIN.id).evidence
-    excluded = found["excluded"]
-    assert isinstance(excluded, dict)
-    assert excluded["before the alarm"] > 0
-    assert found["n_drawn"] < 40
+    assert found.excluded["before the alarm"] > 0
+    assert found.n_drawn < 40
 
 
 def test_a_change_of_policy_before_the_next_prediction_keeps_the_new_certificate(

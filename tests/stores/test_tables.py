@@ -22,6 +22,7 @@ from tests.samples import (
     add_predictions,
     calibration,
     certification,
+    certification_evidence,
     job,
     key,
     message,
@@ -222,7 +223,8 @@ ROWS: dict[str, dict[str, object]] = {
         "id": MISSING, "model_version": "m", "calibrator_version": "c",
         "policy_version": FIRST_POLICY_VERSION, "target_accuracy": 0.9,
         "risk": 0.1, "attempt": 7,
-        "threshold": 0.5, "evidence": {}, "requested_by": "x", "created_at": START,
+        "threshold": 0.5, "evidence": certification_evidence(), "requested_by": "x",
+        "created_at": START,
     },
     "annotator_groups": {
         "id": "coders", "name": "Coders", "version": 1, "changed_at": START, "changed_by": "x",

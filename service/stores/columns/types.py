@@ -4,10 +4,11 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, cast
 
 import structlog
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 from sqlalchemy import JSON, DateTime, Dialect, String, Text
 from sqlalchemy.dialects.postgresql import UUID
@@ -55,6 +56,30 @@ class Choice(TypeDecorator[StrEnum]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:  # noqa: ARG002 -- as above
         """Return the member of a stored text."""
         return None if value is None else self.kind(value)
+
+
+class JsonOf(TypeDecorator[Any]):  # Any: of the class
+    """A dataclass, stored as JSON with all its fields."""
+
+    impl = JSON(none_as_null=True)
+    cache_ok = True
+
+    def __init__(self, kind: type) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def process_bind_param(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002 -- the method of a type
+        """Return the fields of a value; raises `ValueError` if a number has no JSON form."""
+        return _adapter(self.kind).dump_python(value, mode="json", warnings="error")
+
+    def process_result_value(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002 -- as above
+        """Return the stored value."""
+        return _adapter(self.kind).validate_python(value)
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 class Instant(TypeDecorator[datetime]):
