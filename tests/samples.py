@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from setwise.service.domain.accounts import ApiKey
 from setwise.service.domain.accounts.callers import Caller, Role
-from setwise.service.domain.breaker import Reset, Trip, TripCause
+from setwise.service.domain.breaker import Reset, Trip, TripCause, TripEvidence
 from setwise.service.domain.certification import (
     Certification,
     CertificationEvidence,
@@ -191,6 +191,34 @@ def certification_evidence(threshold: float | None = 0.8) -> CertificationEviden
     )
 
 
+def trip_evidence() -> TripEvidence:
+    """Return what audits showed until the alarm."""
+    return TripEvidence(
+        audits=3,
+        right=1,
+        wrong=2,
+        reread=1,
+        overlooked=1,
+        unfinished=0,
+        overdue=0,
+        copies=0,
+        target_accuracy=0.9,
+        run_length=200.0,
+        statistic=0.1 + 0.2,
+        alarm_at=_ids(),
+        first=_ids(),
+        last=_ids(),
+        outcomes="100",
+        stands_for={"2": 4.0},
+        last_finished_at=START,
+        overdue_since=None,
+        sent_since=12,
+        oldest_sent_at=START,
+        most_documents=20_000,
+        longest_days=30.0,
+    )
+
+
 def trip(cause: TripCause = TripCause.DRIFT) -> Trip:
     """Return a trip of the first policy."""
     scored = scored_set()
@@ -200,7 +228,7 @@ def trip(cause: TripCause = TripCause.DRIFT) -> Trip:
         scorer=Scorer(scored.model_version, scored.calibrator_version),
         policy_version=FIRST_POLICY_VERSION,
         target_accuracy=0.9,
-        evidence={"audits": 120, "statistic": 0.1 + 0.2},
+        evidence=trip_evidence(),
         created_at=START,
     )
 

@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 from setwise.service.domain.accounts.callers import Role
-from setwise.service.domain.breaker import TripCause
+from setwise.service.domain.breaker import TripCause, TripEvidence
 from setwise.service.domain.certification import CertificationEvidence
 from setwise.service.domain.documents import CommentKind
 from setwise.service.domain.jobs import JobState
@@ -784,7 +784,7 @@ breaker_trips = Table(
     Column("calibrator_version", Text, nullable=False),
     Column("policy_version", Id, ForeignKey("policies.version"), nullable=False),
     Column("target_accuracy", Double, nullable=False),
-    Column("evidence", Json, nullable=False),
+    Column("evidence", JsonOf(TripEvidence), nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("segment", Text),
     _one_of("cause", TripCause),

@@ -32,6 +32,7 @@ from tests.samples import (
     reset,
     task,
     trip,
+    trip_evidence,
 )
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
@@ -238,7 +239,8 @@ ROWS: dict[str, dict[str, object]] = {
     },
     "breaker_trips": {
         "id": MISSING, "cause": "drift", "model_version": "m", "calibrator_version": "c",
-        "policy_version": MISSING, "target_accuracy": 0.9, "evidence": {}, "created_at": START,
+        "policy_version": MISSING, "target_accuracy": 0.9, "evidence": trip_evidence(),
+        "created_at": START,
     },
     "breaker_resets": {"id": MISSING, "trip_id": None, "created_by": "x", "created_at": START},
     "deliveries": {

@@ -1,6 +1,6 @@
 """Certificates and the breaker: what audits prove, and when sending stops."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from http import HTTPStatus
 from urllib.parse import urlencode
@@ -10,6 +10,7 @@ from markupsafe import Markup
 from setwise.models.figures.numerals import confidence, exactly, percent, plain, plural
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.breaker import (
+    AuditCounts,
     BreakerState,
     DetectionDelay,
     Position,
@@ -392,15 +393,15 @@ def _delay(delay: DetectionDelay) -> str:
     return f"{weeks}; a third of that at a rate of certification audits of {percent(delay.thrice)}"
 
 
-def _audited(watch: Watch, tally: Mapping[str, int]) -> Iterator[object]:
+def _audited(watch: Watch, tally: AuditCounts) -> Iterator[object]:
     """Yield how many audits were right, wrong or are incomplete, with links to them."""
     since = f"{watch.audits[0].predicted_at:%Y-%m-%dT%H:%M}" if watch.audits else None
     behind = {"segment": value_of(watch.gate.key), "created_from": since}
-    yield documents.counted(tally["right"], audited=Audited.AGREED, **behind)
+    yield documents.counted(tally.right, audited=Audited.AGREED, **behind)
     yield " right, "
-    yield documents.counted(tally["wrong"], audited=Audited.CONTRADICTED, **behind)
+    yield documents.counted(tally.wrong, audited=Audited.CONTRADICTED, **behind)
     yield " wrong, "
-    yield documents.counted(tally["unfinished"], audited=Audited.DRAWN, state="waiting", **behind)
+    yield documents.counted(tally.unfinished, audited=Audited.DRAWN, state="waiting", **behind)
     yield " incomplete"
 
 
@@ -414,9 +415,9 @@ def _breaker(call: Call) -> ui.View:
         (
             "Audits since the last reset",
             ui.joined(
-                f"{tally['audits']:,}: ",
+                f"{tally.audits:,}: ",
                 *_audited(watch, tally),
-                f", of these {tally['overdue']:,} overdue: they count as wrong",
+                f", of these {tally.overdue:,} overdue: they count as wrong",
             ),
         ),
         ("Accuracy of these sets", _accuracy(state.accuracy)),
@@ -429,7 +430,7 @@ def _breaker(call: Call) -> ui.View:
         ),
         ("Chance of a false alarm so far", f"at most {percent(state.false_alarm_bound)}"),
         ("Last completed audit", ui.instant(watch.last_finished_at)),
-        *_copies(watch.copies, tally["audits"]),
+        *_copies(watch.copies, tally.audits),
         ("Oldest overdue audit", ui.instant(watch.overdue_since, "none")),
         ("Sent since the oldest overdue audit, or else the last completed one", sent),
         *_delays(call, watch.gate.policy.target_accuracy),

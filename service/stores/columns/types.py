@@ -27,7 +27,7 @@ def stored_json(value: object) -> str:
     """
     text = to_json(value, inf_nan_mode="constants").decode()
     if "NaN" in text or "Infinity" in text:  # an invalid number, or the word in a text
-        json.dumps(value, allow_nan=False)
+        json.dumps(json.loads(text), allow_nan=False)
     return text
 
 
@@ -68,11 +68,7 @@ class JsonOf(TypeDecorator[Any]):  # Any: of the class
         super().__init__()
         self.kind = kind
 
-    def process_bind_param(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002 -- the method of a type
-        """Return the fields of a value; raises `ValueError` if a number has no JSON form."""
-        return _adapter(self.kind).dump_python(value, mode="json", warnings="error")
-
-    def process_result_value(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002 -- as above
+    def process_result_value(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002 -- the method of a type
         """Return the stored value."""
         return _adapter(self.kind).validate_python(value)
 
