@@ -27,6 +27,22 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.recalibration import Calibration, Noise
+from setwise.service.domain.recalibration.report import (
+    AutomationAt,
+    AutomationChange,
+    CalibrationMeasures,
+    CalibrationReport,
+    CalibratorComparison,
+    ErrorsCorrected,
+    Estimate,
+    GroupErrors,
+    OriginalRows,
+    RouteChange,
+    RouteChanges,
+    RoutesChanged,
+    RowsUsed,
+    ScoreJudgement,
+)
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.webhooks import (
     Delivery,
@@ -233,6 +249,54 @@ def trip(cause: TripCause = TripCause.DRIFT) -> Trip:
     )
 
 
+def calibration_report() -> CalibrationReport:
+    """Return a report on few rows, whose numbers say nothing."""
+    unknown = Estimate(0.5, 0.0, 1.0)
+    judgement = ScoreJudgement(
+        verdict="too-few",
+        n=240,
+        n_right=230,
+        n_distinct=12,
+        low=0.1 + 0.2,
+        high=0.9,
+        auroc=None,
+        aurc=unknown,
+        ece=unknown,
+        alignment_error=0.01,
+        calibrated_p=1.0,
+        sentence="Too few to judge: 230 right and 10 wrong answers.",
+    )
+    measures = CalibrationMeasures(240, judgement, needed=1_000)
+    point = AutomationAt(0.9, 0.8, 0.4, 0.95)
+    return CalibrationReport(
+        rows=RowsUsed(
+            used=240,
+            agreed=230,
+            contradicted=10,
+            by_source={"review": 240},
+            seen_before=0,
+            excluded={"not yet answered": 3},
+            until=START,
+            effective=240.0,
+            original=OriginalRows(0, 0.0, "the model was started without history"),
+        ),
+        noise=ErrorsCorrected("none", {"default": GroupErrors(240, 0.0, 0.0)}),
+        before=measures,
+        after=measures,
+        automation=AutomationChange(0.9, point, point),
+        comparison=CalibratorComparison.tested(240, 0.01, 0.2),
+        sending="The policy sends nothing, whatever the calibrator.",
+        routes=RoutesChanged(
+            documents=1,
+            threshold=0.9,
+            threshold_from="the policy",
+            to_auto=RouteChanges(1, (RouteChange(_ids(), 0.8, 0.95),)),
+            to_review=RouteChanges(0, ()),
+        ),
+        warnings=(),
+    )
+
+
 def calibration(of: ModelVersion, version: str = "sha256:learnt") -> Calibration:
     """Return a calibrator of a model, compared with the model's own."""
     return Calibration(
@@ -243,7 +307,7 @@ def calibration(of: ModelVersion, version: str = "sha256:learnt") -> Calibration
         replaces="sha256:calibrator",
         location=version,
         noise=Noise.NONE,
-        report={"rows": {"used": 240}},
+        report=calibration_report(),
         requested_by=ADMIN.id,
         created_at=START,
     )

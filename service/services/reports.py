@@ -8,7 +8,6 @@ from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.recalibration import verdict
 from setwise.service.domain.reports import Backlog, Cell, confident, promised, standing
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.analysis.accuracy import share
@@ -174,7 +173,7 @@ class Reports:
             reliability=draw_curve(checked, seen.known),
             checked=sum(seen.known.of(each) > 0 for each in checked),
             histogram=histogram(steps),
-            calibrator=verdict(newest[0].report) if newest else None,
+            calibrator=newest[0].report.comparison.sentence if newest else None,
             mistakes=mistakes(checked, seen.known, seen.asked.risk, clients),
         )
 

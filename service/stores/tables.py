@@ -38,6 +38,7 @@ from setwise.service.domain.labels import LabelState
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import Noise
+from setwise.service.domain.recalibration.report import CalibrationReport
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.routing.audits import AuditMode, AuditRole
 from setwise.service.domain.truth import Judge
@@ -815,7 +816,7 @@ calibrations = Table(
     Column("replaces", Text, nullable=False),
     Column("location", Text, nullable=False),
     Column("noise", Text, nullable=False),
-    Column("report", Json, nullable=False),
+    Column("report", JsonOf(CalibrationReport), nullable=False),
     Column("requested_by", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     _one_of("noise", Noise),

@@ -21,6 +21,7 @@ from tests.samples import (
     ANN,
     add_predictions,
     calibration,
+    calibration_report,
     certification,
     certification_evidence,
     job,
@@ -234,8 +235,8 @@ ROWS: dict[str, dict[str, object]] = {
     "labels": {"label": "x", "state": "accepted", "in_model": False, "version": 1},
     "calibrations": {
         "id": MISSING, "model_id": None, "model_version": "m", "version": "v", "replaces": "c",
-        "location": "calibrators/v", "noise": "known", "report": {}, "requested_by": "x",
-        "created_at": START,
+        "location": "calibrators/v", "noise": "known", "report": calibration_report(),
+        "requested_by": "x", "created_at": START,
     },
     "breaker_trips": {
         "id": MISSING, "cause": "drift", "model_version": "m", "calibrator_version": "c",

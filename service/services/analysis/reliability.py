@@ -49,7 +49,7 @@ class Curve(Shown):
     """Of the hypothesis that the confidences are true."""
     checked: int
     """Documents that it is drawn from, the newest."""
-    judgement: str = ""
+    judgement: str
     """What the confidences are worth, in a sentence."""
 
 
