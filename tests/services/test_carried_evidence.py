@@ -14,6 +14,7 @@ from setwise.service.domain.certification import AuditedPrediction, Score, Score
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.predictions import Decision, ScoredSet
 from setwise.service.domain.recalibration import Activate, Calibration, Options
+from setwise.service.domain.recalibration.report import CalibratorComparison
 from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.domain.truth import AuditReading
 from setwise.service.services import certification, recalibration
@@ -23,7 +24,7 @@ from tests import building
 from tests.database import ON_BOTH
 from tests.fakes import START, FakeCalibrators, FakePredictor, scored_set
 from tests.loop import Loop, remembered
-from tests.samples import ADMIN, add_predictions, calibration, model, prediction
+from tests.samples import ADMIN, add_predictions, calibration, calibration_report, model, prediction
 from tests.sqlite import Database
 
 OWN = "sha256:calibrator"
@@ -121,7 +122,9 @@ def test_a_calibrator_that_proved_better_serves_with_its_certificate(
     office.certified()
     made = ConfidenceCorrection(-1.0, np.zeros(len(COLUMNS)), np.zeros(4))
     kept = StoredRecalibration(MODEL.version, OWN, made)
-    found = lessons.Learnt(kept, OWN, {}, better=True, blind_spot=None)
+    better = CalibratorComparison.tested(240, 0.02, 0.001)
+    report = replace(calibration_report(), comparison=better)
+    found = lessons.Learnt(kept, OWN, report, blind_spot=None)
     monkeypatch.setattr(lessons, "learn", lambda *_: found)
     monkeypatch.setattr(recalibration, "shortage", lambda *_: None)
     active, why = office.recalibration.run(Options(activate=Activate.IF_BETTER), lambda *_: None)

@@ -39,7 +39,11 @@ from setwise.service.domain.recalibration import (
     Options,
     Rates,
 )
-from setwise.service.domain.recalibration.report import ErrorsCorrected, GroupErrors
+from setwise.service.domain.recalibration.report import (
+    ErrorsCorrected,
+    GroupErrors,
+    OriginalRows,
+)
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions, all_predicted
@@ -408,18 +412,16 @@ def test_what_the_model_said_by_itself_is_what_is_learnt_from(loop: Loop) -> Non
 def test_the_rows_of_training_enter_and_are_counted(loop: Loop) -> None:
     loop.review(loop.predict(LEAST_ROWS))
     without, _ = loop.run()
-    assert without.report.rows.original == {
-        "rows": 0,
-        "worth": 0.0,
-        "reason": "the artifact is from before they were kept",
-    }
+    assert without.report.rows.original == OriginalRows(
+        0, 0.0, "the artifact is from before they were kept"
+    )
     n = 400
     labels = RaggedSets(np.arange(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int32))
     half, none = np.full(n, 0.5), np.zeros(n)
     sets = AnnouncedSets(half, half, none, half, labels, n_labels=4)
     loop.calibrators.original = CalibrationRows(sets, np.ones(n, dtype=np.uint8))
     beside, _ = loop.run()
-    assert beside.report.rows.original == {"rows": n, "worth": pytest.approx(100.0)}
+    assert beside.report.rows.original == OriginalRows(n, pytest.approx(100.0))
     assert beside.version != without.version
 
 
