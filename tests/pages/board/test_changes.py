@@ -303,7 +303,7 @@ def test_the_numbers_of_a_calibrators_diagram_are_taken_away(admin: Browser, lea
     assert table.headers["content-disposition"].startswith("attachment")
     assert table.text.splitlines()[1] == "after,0.2,0.25,0.1,0.3"
     rows = admin.get(f"{learnt}/reliability.json").json()
-    assert [row["accuracy"] for row in rows] == CURVE["accuracy"]
+    assert [row["accuracy"] for row in rows] == [*CURVE.accuracy]
     assert admin.get(f"{learnt}/reliability.pdf").status_code == 404
 
 
