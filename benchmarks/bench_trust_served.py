@@ -125,9 +125,7 @@ def served(
         found += [one._replace(name=f"{place}/{copy}") for copy in range(case.times)]
     gathered = gather(found, {"old": rules, "new": []}, rules=[], read_by=NOW - READING)
     question = ProofQuestion(policy.gates[0], Scorer("", ""), 1, 1, gathered, 0)
-    proved = answer(question, predicted.tolist())
-    threshold = proved["threshold"] if proved["certified"] else None
-    return threshold if isinstance(threshold, float) else None
+    return answer(question, predicted.tolist()).threshold
 
 
 def _tested(

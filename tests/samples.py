@@ -7,8 +7,13 @@ from unittest.mock import patch
 
 from setwise.service.domain.accounts import ApiKey
 from setwise.service.domain.accounts.callers import Caller, Role
-from setwise.service.domain.breaker import Reset, Trip, TripCause
-from setwise.service.domain.certification import Certification, Scorer
+from setwise.service.domain.breaker import Reset, Trip, TripCause, TripEvidence
+from setwise.service.domain.certification import (
+    Certification,
+    CertificationEvidence,
+    Scorer,
+    SequenceStep,
+)
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.outcomes import Outcome
@@ -22,6 +27,22 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.recalibration import Calibration, Noise
+from setwise.service.domain.recalibration.report import (
+    AutomationAt,
+    AutomationChange,
+    CalibrationMeasures,
+    CalibrationReport,
+    CalibratorComparison,
+    ErrorsCorrected,
+    Estimate,
+    GroupErrors,
+    OriginalRows,
+    RouteChange,
+    RouteChanges,
+    RoutesChanged,
+    RowsUsed,
+    ScoreJudgement,
+)
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.webhooks import (
     Delivery,
@@ -151,9 +172,66 @@ def certification(threshold: float | None = 0.8, *, attempt: int = 1) -> Certifi
         threshold=threshold,
         reason=None if threshold is not None else "too-few-audits",
         further_audits=None if threshold is not None else 37,
-        evidence={"n_audits": 120, "steps": []},
+        evidence=certification_evidence(threshold),
         requested_by=ADMIN.id,
         created_at=START,
+    )
+
+
+def certification_evidence(threshold: float | None = 0.8) -> CertificationEvidence:
+    """Return what one test showed of a threshold."""
+    step = SequenceStep(threshold or 0.8, 0.5, 100, 90, 1, 0.1 + 0.2, 0.01, None)
+    return CertificationEvidence(
+        target=0.9,
+        risk=0.05,
+        test_risk=0.05,
+        n_audits=120,
+        n_predictions=1_000,
+        steps=(step,),
+        excluded={"too recent": 3},
+        certified=threshold is not None,
+        proved=() if threshold is None else (threshold,),
+        threshold=threshold,
+        reason=None if threshold is not None else "too-few-audits",
+        further_audits=None if threshold is not None else 37,
+        reread_rate=0.1,
+        n_drawn=120,
+        unfinished=0,
+        undecided=1,
+        other_models=0,
+        held_back=0,
+        errors_missed=0,
+        errors_known=9,
+        values=("north", "NaN"),
+        documents_since=START,
+    )
+
+
+def trip_evidence() -> TripEvidence:
+    """Return what audits showed until the alarm."""
+    return TripEvidence(
+        audits=3,
+        right=1,
+        wrong=2,
+        reread=1,
+        overlooked=1,
+        unfinished=0,
+        overdue=0,
+        copies=0,
+        target_accuracy=0.9,
+        run_length=200.0,
+        statistic=0.1 + 0.2,
+        alarm_at=_ids(),
+        first=_ids(),
+        last=_ids(),
+        outcomes="100",
+        stands_for={"2": 4.0},
+        last_finished_at=START,
+        overdue_since=None,
+        sent_since=12,
+        oldest_sent_at=START,
+        most_documents=20_000,
+        longest_days=30.0,
     )
 
 
@@ -166,8 +244,56 @@ def trip(cause: TripCause = TripCause.DRIFT) -> Trip:
         scorer=Scorer(scored.model_version, scored.calibrator_version),
         policy_version=FIRST_POLICY_VERSION,
         target_accuracy=0.9,
-        evidence={"audits": 120, "statistic": 0.1 + 0.2},
+        evidence=trip_evidence(),
         created_at=START,
+    )
+
+
+def calibration_report() -> CalibrationReport:
+    """Return a report on few rows, whose numbers say nothing."""
+    unknown = Estimate(0.5, 0.0, 1.0)
+    judgement = ScoreJudgement(
+        verdict="too-few",
+        n=240,
+        n_right=230,
+        n_distinct=12,
+        low=0.1 + 0.2,
+        high=0.9,
+        auroc=None,
+        aurc=unknown,
+        ece=unknown,
+        alignment_error=0.01,
+        calibrated_p=1.0,
+        sentence="Too few to judge: 230 right and 10 wrong answers.",
+    )
+    measures = CalibrationMeasures(240, judgement, needed=1_000)
+    point = AutomationAt(0.9, 0.8, 0.4, 0.95)
+    return CalibrationReport(
+        rows=RowsUsed(
+            used=240,
+            agreed=230,
+            contradicted=10,
+            by_source={"review": 240},
+            seen_before=0,
+            excluded={"not yet answered": 3},
+            until=START,
+            effective=240.0,
+            original=OriginalRows(0, 0.0, "the model was started without history"),
+        ),
+        noise=ErrorsCorrected("none", {"default": GroupErrors(240, 0.0, 0.0)}),
+        before=measures,
+        after=measures,
+        automation=AutomationChange(0.9, point, point),
+        comparison=CalibratorComparison.tested(240, 0.01, 0.2),
+        sending="The policy sends nothing, whatever the calibrator.",
+        routes=RoutesChanged(
+            documents=1,
+            threshold=0.9,
+            threshold_from="the policy",
+            to_auto=RouteChanges(1, (RouteChange(_ids(), 0.8, 0.95),)),
+            to_review=RouteChanges(0, ()),
+        ),
+        warnings=(),
     )
 
 
@@ -181,7 +307,7 @@ def calibration(of: ModelVersion, version: str = "sha256:learnt") -> Calibration
         replaces="sha256:calibrator",
         location=version,
         noise=Noise.NONE,
-        report={"rows": {"used": 240}},
+        report=calibration_report(),
         requested_by=ADMIN.id,
         created_at=START,
     )

@@ -1,7 +1,6 @@
 """Paired test of two calibrators on the same rows."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,10 +17,6 @@ class PairedComparison:
     gain: float  # decrease of the Brier score; negative if it rises
     standard_error: float
     p_value: float  # of the hypothesis that it does not decrease, in [0, 1]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain numbers."""
-        return asdict(self)
 
 
 def compare_confidences(

@@ -14,8 +14,7 @@ References
    classifiers", PNAS 118, 2021.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,13 +47,6 @@ class ReliabilityCurve:
     uncertainty: float
     # Miscalibration beyond what honest confidences of this number would show; can be negative.
     debiased_miscalibration: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain numbers and lists."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in asdict(self).items()
-        }
 
 
 def draw_reliability(

@@ -5,8 +5,8 @@ the accuracy of a bucket by chance. What chance adds is estimated from the sprea
 subtracted, so that an honest calibrator shows an alignment error around 0, not above it.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,12 +71,6 @@ class CalibrationReport:
     reliability: ReliabilityCurve
     level: float  # of all intervals and of the band
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain numbers, lists and mappings."""
-        plain = asdict(self)
-        plain["buckets"] = list(plain["buckets"])
-        return {**plain, "reliability": self.reliability.to_json()}
-
 
 @dataclass(frozen=True)
 class TooFewRows:
@@ -85,10 +79,6 @@ class TooFewRows:
     # n and needed: number of rows, and minimum number.
     n: int
     needed: int = MIN_ROWS
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain numbers."""
-        return asdict(self)
 
 
 def report_calibration(

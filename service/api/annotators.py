@@ -11,15 +11,29 @@ from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import AnswerBody, Probability, WhollyListed
+from setwise.service.api.schemas import (
+    AnswerBody,
+    WhollyListed,
+)
 from setwise.service.domain.errors import (
     AnnotatorNotFound,
     GroupNotFound,
     StaleVersion,
 )
 from setwise.service.requests import Example
-from setwise.service.requests.annotators import AnnotatorRequest, GroupNoiseBody, GroupRequest
-from setwise.service.services.analysis.noise import GroupReport
+from setwise.service.requests.annotators import (
+    AnnotatorRequest,
+    FixedRates,
+    GroupNoiseBody,
+    GroupRequest,
+)
+from setwise.service.services.analysis.noise import (
+    BlindNoise,
+    GroupReport,
+    NoiseOverlap,
+    NoiseProblem,
+    NoiseWithSuggestion,
+)
 from setwise.service.services.annotators import AnnotatorReport
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
@@ -53,93 +67,11 @@ _GROUP: Example = {
     "changed_at": "2026-11-21T09:00:00Z",
     "changed_by": _ID,
 }
-_ANNOTATOR: Example = {
-    "id": _ID,
-    "name": "Ann Lee",
-    "group": "coders",
-    "answers": 412,
-    "blind_answers": 57,
-    "mean_seconds": 38.4,
-    "pace": {"decisions": 96, "median_seconds": 31.5},
-    "last_answer_at": "2026-11-21T09:00:00Z",
-    "alpha": _RATE,
-    "beta": None,
-    "agreements": {
-        "read_again": 40,
-        "contradicted": 2,
-        "rate": {"value": 0.05, "low": 0.009, "high": 0.149, "level": 0.9, "checked": 40},
-    },
-    "version": 1,
-}
 _IfMatch = Annotated[
     str | None, Header(description="The `ETag` of what you mean to change; optional.")
 ]
 _Days = Annotated[int, Query(ge=1, le=366, description="Days until now that `pace` is about.")]
 _DAYS = 28
-
-
-class NoiseRate(AnswerBody):
-    """How often answers are wrong, estimated from gold labels."""
-
-    value: Probability
-    low: Probability = Field(description="The interval holds the rate with probability `level`.")
-    high: Probability
-    level: Probability
-    checked: int = Field(ge=0, description="Number of gold labels that it is based on.")
-
-
-class NoiseFindingBody(AnswerBody):
-    """A problem with learning from answers."""
-
-    kind: str = Field(description="A stable name, such as `too-few-gold-wrong`.")
-    about: str = Field(description="The group or annotator.")
-    detail: str = Field(description="What is wrong, and what would be right.")
-    blocking: bool = Field(description="While this is true, recalibration ignores these answers.")
-    needed: int | None = Field(description="Further gold labels that would fix it.")
-
-
-class NoiseEstimateBody(AnswerBody):
-    """Noise rates of a group, from blind answers that leads checked."""
-
-    alpha: NoiseRate = Field(description="Of contradictions, where the prediction is right.")
-    beta: NoiseRate = Field(description="Of agreements, where it is wrong.")
-    waiting: int = Field(
-        ge=0,
-        description="Contradictions that wait for a lead: the intervals allow for any decision.",
-    )
-    pooled: list[str] = Field(description="Groups too small alone, whose labels went together.")
-    split: Probability | None = Field(
-        description="The confidence that separates low from high, where alpha differs between them."
-    )
-    alpha_halves: list[NoiseRate] | None = Field(description="Alpha below the split, and above.")
-
-
-class NoiseWithSuggestion(AnswerBody):
-    """Noise rates of a group's answers given with the suggestion in view.
-
-    Blind second readings show them: where both people agree, that counts as the truth, otherwise a
-    lead's decision does.
-    """
-
-    usable: bool = Field(description="Calibrators may learn from such answers.")
-    pooled: list[str] = Field(description="Groups too small alone, whose labels went together.")
-    alpha: NoiseRate
-    beta: NoiseRate
-
-
-class NoiseOverlap(AnswerBody):
-    """Noise rates of a group, estimated from second readings.
-
-    They are only a comparison, because the first reader saw candidates.
-    """
-
-    alpha: Probability
-    alpha_error: float = Field(description="Standard error.")
-    beta: Probability
-    documents: int
-    misfit_p_value: Probability | None = Field(
-        description="Small where two rates do not explain the answers."
-    )
 
 
 class Group(AnswerBody):
@@ -151,14 +83,14 @@ class Group(AnswerBody):
     name: str
     noise: GroupNoiseBody
     usable: bool = Field(description="Calibrators may learn from its blind answers.")
-    estimate: NoiseEstimateBody | None = Field(
+    estimate: BlindNoise | None = Field(
         description="Of blind answers; null while there are no gold labels."
     )
     with_suggestion: NoiseWithSuggestion | None = Field(
         description="Of other answers; null while there are no second readings."
     )
     overlap: NoiseOverlap | None = Field(description="null while there are too few pairs.")
-    findings: list[NoiseFindingBody]
+    findings: list[NoiseProblem]
     version: int
     changed_at: datetime
     changed_by: str
@@ -167,94 +99,43 @@ class Group(AnswerBody):
     def of(cls, report: GroupReport) -> Self:
         """Return the body for a group."""
         group, shown = report.group, report.group.fixed_with_suggestion
-        noise: dict[str, object] = (
-            {"mode": "estimated"}
-            if group.fixed is None
-            else {"mode": "fixed", **group.fixed._asdict()}
+        fixed = {} if group.fixed is None else group.fixed._asdict()
+        return cls(
+            id=group.id,
+            name=group.name,
+            noise=GroupNoiseBody(
+                mode="fixed" if fixed else "estimated",
+                with_suggestion=None if shown is None else FixedRates(**shown._asdict()),
+                **fixed,
+            ),
+            usable=report.usable,
+            estimate=report.blind,
+            with_suggestion=report.in_view,
+            overlap=report.compared,
+            findings=report.problems,
+            version=group.version,
+            changed_at=group.changed_at,
+            changed_by=group.changed_by,
         )
-        noise["with_suggestion"] = None if shown is None else shown._asdict()
-        own = {name: value for name, value in vars(group).items() if not name.startswith("fixed")}
-        return cls.model_validate({**own, "noise": noise, **report.shown()})
 
 
 class GroupPage(WhollyListed[Group]):
     """Every group, by id."""
 
 
-class Pace(AnswerBody):
-    """How much, and how fast, an annotator has decided lately."""
-
-    decisions: int = Field(ge=0)
-    median_seconds: float | None = Field(
-        ge=0, description="From claim to decision; null without decisions."
-    )
-
-
-class RereadAgreements(AnswerBody):
-    """An annotator's agreements with the model that leads read again, drawn by chance."""
-
-    read_again: int = Field(ge=0)
-    contradicted: int = Field(ge=0, description="Of these, by the lead.")
-    rate: NoiseRate | None = Field(
-        description="Share of them, with its exact interval; null if none was read again."
-    )
-
-
-class AnnotatorBody(AnswerBody):
-    """An annotator, their pace and error rates.
-
-    The setting `PERSONAL_FIGURES` decides who sees figures of others; for anyone else they are
-    null.
-    """
-
-    examples = (_ANNOTATOR,)
-
-    id: str = Field(description="Of the person or key.")
-    name: str | None = Field(description="null for a deleted account.")
-    group: str
-    answers: int | None = Field(ge=0)
-    blind_answers: int | None = Field(ge=0, description="Given without seeing another answer.")
-    mean_seconds: float | None = Field(ge=0)
-    last_answer_at: datetime | None
-    pace: Pace | None = Field(description="Of the last `days`.")
-    alpha: NoiseRate | None = Field(
-        description="Shrunk towards the group's; null without gold labels. Only for talking with "
-        "people: calibrators use the group's."
-    )
-    beta: NoiseRate | None
-    agreements: RereadAgreements | None
-    version: int = Field(description="0 for an annotator who was never placed in a group.")
-
-    @classmethod
-    def of(cls, report: AnnotatorReport) -> Self:
-        """Return the body for an annotator."""
-        counts = ("answers", "blind_answers", "mean_seconds", "last_answer_at")
-        return cls.model_validate(
-            {
-                **vars(report.annotator),
-                "name": report.name,
-                **dict(zip(counts, report.answers or (None,) * len(counts), strict=True)),
-                "pace": report.pace and report.pace._asdict(),
-                **report.shown(),
-            }
-        )
-
-
-class AnnotatorPage(WhollyListed[AnnotatorBody]):
+class AnnotatorPage(WhollyListed[AnnotatorReport]):
     """All current and past annotators, by name."""
 
 
 @router.get("/annotators", response_model=AnnotatorPage)
 def list_annotators(caller: CallerOf, services: ServicesOf, days: _Days = _DAYS) -> Response:
     """List current and past annotators with their groups, in one page."""
-    return listed_wholly(
-        map(AnnotatorBody.of, services.annotators.page(caller, timedelta(days=days)))
-    )
+    return listed_wholly(services.annotators.page(caller, timedelta(days=days)))
 
 
 @router.get(
     "/annotators/{annotator_id}",
-    response_model=AnnotatorBody,
+    response_model=AnnotatorReport,
     responses=answering("ETag") | documented(AnnotatorNotFound),
 )
 def get_annotator(
@@ -262,12 +143,12 @@ def get_annotator(
 ) -> Response:
     """Read an annotator's group, number of answers, pace and error rates."""
     report = services.annotators.get(caller, annotator_id, timedelta(days=days))
-    return answer(AnnotatorBody.of(report), etag=report.annotator.version, counts=True)
+    return answer(report, etag=report.version, counts=True)
 
 
 @router.put(
     "/annotators/{annotator_id}",
-    response_model=AnnotatorBody,
+    response_model=AnnotatorReport,
     responses=answering("ETag") | documented(AnnotatorNotFound, StaleVersion),
 )
 def place_annotator(
@@ -283,11 +164,9 @@ def place_annotator(
         caller,
         annotator_id,
         body.group,
-        number_in(
-            if_match, lambda: services.annotators.get(caller, annotator_id).annotator.version
-        ),
+        number_in(if_match, lambda: services.annotators.get(caller, annotator_id).version),
     )
-    return answer(AnnotatorBody.of(placed), etag=placed.annotator.version, counts=True)
+    return answer(placed, etag=placed.version, counts=True)
 
 
 @router.get("/groups", response_model=GroupPage)

@@ -1,51 +1,40 @@
 """Routes for certificates and for attempts that certified no threshold."""
 
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Query, Response
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import JobBody, accepted
-from setwise.service.api.schemas import AnswerBody, Listed, Mirror, Paged, Probability
-from setwise.service.domain import certification
+from setwise.service.api.schemas import (
+    AnswerBody,
+    Listed,
+    Paged,
+    Probability,
+)
+from setwise.service.domain.certification import (
+    Certification,
+    CertificationEvidence,
+    CertificationOutlook,
+)
 from setwise.service.domain.errors import CertificationNotFound, ModelNotFound
 from setwise.service.domain.models import CertificationCandidate
 from setwise.service.domain.routing.segments import LONGEST_VALUE, value_of
-from setwise.service.requests import Example, RequestBody
+from setwise.service.requests import RequestBody
 
 router = APIRouter(
     prefix="/v1/admin/certifications", tags=["administration"], route_class=StrictRoute
 )
 
-_EXAMPLE: Example = {
-    "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
-    "model_version": "sha256:3f9c0b7a1d2e",
-    "calibrator_version": "sha256:77aa0b7a1d2e",
-    "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
-    "target_accuracy": 0.95,
-    "risk": 0.1,
-    "attempt": 2,
-    "threshold": None,
-    "reason": "too-few-audits",
-    "further_audits": 37,
-    "evidence": {"n_audits": 212, "errors_known": 9, "errors_missed": 1, "reread_rate": 0.1},
-    "requested_by": "system",
-    "created_at": "2026-11-21T09:00:00Z",
-    "segment": None,
-}
-
 
 class CertificationBody(AnswerBody):
     """One attempt to certify a threshold from audits."""
-
-    examples = (_EXAMPLE,)
 
     id: str
     model_version: str
@@ -59,21 +48,16 @@ class CertificationBody(AnswerBody):
     further_audits: int | None = Field(
         description="How many more would probably certify one; null where no number would."
     )
-    evidence: dict[str, JsonValue] = Field(
-        description="Counts, p-values along the sequence of thresholds, audits left out."
-    )
+    evidence: CertificationEvidence
     requested_by: str
     created_at: datetime
     segment: str | None = Field(description="Whose documents it is about; null: all.")
 
     @classmethod
-    def of(cls, attempt: certification.Certification) -> Self:
+    def of(cls, attempt: Certification) -> Self:
         """Return the body for an attempt."""
         own = {name: value for name, value in vars(attempt).items() if name != "scorer"}
-        own["segment"] = value_of(attempt.segment)
-        return cls.model_validate(
-            {**own, **attempt.scorer._asdict(), "evidence": dict(attempt.evidence)}
-        )
+        return cls(**{**own, **attempt.scorer._asdict(), "segment": value_of(attempt.segment)})
 
 
 class CertificationPage(Listed[CertificationBody]):
@@ -110,39 +94,6 @@ class CertificationRequest(RequestBody):
 _SERVING = CertificationRequest()
 
 
-class AuditPace(Mirror):
-    """How soon audits are drawn at a rate."""
-
-    rate: Probability = Field(description="Share of the documents that is audited to certify.")
-    audits_a_week: float = Field(description="Those that prove something.")
-    weeks: int | None = Field(
-        description="Until the next attempt that would probably succeed, begun ones included; null "
-        "without audits."
-    )
-
-
-class Outlook(Mirror):
-    """How many more audits would probably certify a threshold, and how long they take."""
-
-    segment: str | None = Field(description="Whose documents it is about; null: all.")
-    certified: bool = Field(description="Whether a threshold is certified already.")
-    reason: str | None = Field(
-        description="Why the last attempt certified nothing or, without one, why none would."
-    )
-    further_audits: int | None = Field(
-        description="Null if a threshold is certified, or where no number would certify one."
-    )
-    next_attempt_in: int | None = Field(
-        description="Audits until the next automatic attempt; null if none will follow."
-    )
-    documents_a_week: float = Field(
-        description="Those that may be audited, on average of the last four weeks."
-    )
-    paces: list[AuditPace] = Field(
-        description="At the present rate, then at `rate`; empty without `further_audits`."
-    )
-
-
 class Outlooks(AnswerBody):
     """The outlook of each segment, or of all documents; empty before the first prediction."""
 
@@ -165,7 +116,7 @@ class Outlooks(AnswerBody):
         },
     )
 
-    items: list[Outlook]
+    items: list[CertificationOutlook]
 
 
 @router.post(
@@ -210,9 +161,7 @@ def get_outlook(
 
     Before the first attempt the confidences alone say how many: they are taken to be right.
     """
-    outlooks = services.certification.outlooks(caller, rate)
-    items = [replace(each, segment=value_of(each.segment)) for each in outlooks]
-    return answer(Outlooks(items=[Outlook.of(each) for each in items]))
+    return answer({"items": services.certification.outlooks(caller, rate)})
 
 
 @router.get(

@@ -10,10 +10,11 @@ from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.reports import SHARE, ShareBody
+from setwise.service.api.reports import SHARE
 from setwise.service.api.schemas import AnswerBody, Policy, Probability
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import StaleVersion, VersionRequired
+from setwise.service.domain.reports import Share
 from setwise.service.requests.policy import PolicyRequest
 from setwise.service.services import segments
 
@@ -53,7 +54,7 @@ class SegmentState(AnswerBody):
     tripped: bool
     documents: int = Field(ge=0, description="Among the 5,000 newest.")
     sent: int = Field(ge=0, description="That the policy in force would send of them.")
-    accuracy: ShareBody = Field(description="Of these, as far as they were checked.")
+    accuracy: Share = Field(description="Of these, as far as they were checked.")
     audits: int = Field(ge=0, description="Drawn to prove a threshold.")
     next_attempt_in: int | None = Field(
         description="Audits until its next attempt; null if none will follow."
@@ -73,7 +74,7 @@ class SegmentState(AnswerBody):
             tripped=gate.tripped,
             documents=state.forecast.documents,
             sent=state.forecast.sent,
-            accuracy=ShareBody.of(state.forecast.accuracy),
+            accuracy=state.forecast.accuracy,
             audits=state.progress.audits,
             next_attempt_in=state.progress.missing,
             further_audits=None if newest is None else newest.further_audits,

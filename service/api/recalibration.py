@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import version_in
@@ -13,8 +13,12 @@ from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, 
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import JobBody, accepted
-from setwise.service.api.schemas import AnswerBody, Listed, Paged, Probability
-from setwise.service.domain import recalibration as calibration
+from setwise.service.api.schemas import (
+    AnswerBody,
+    Listed,
+    Paged,
+    Probability,
+)
 from setwise.service.domain.errors import (
     CalibrationDamaged,
     CalibrationNotFound,
@@ -25,8 +29,12 @@ from setwise.service.domain.errors import (
     VersionRequired,
 )
 from setwise.service.domain.policy import ThresholdMode
-from setwise.service.domain.recalibration import Noise, ServingCalibrator
-from setwise.service.requests import Example
+from setwise.service.domain.recalibration import (
+    Calibration,
+    Noise,
+    ServingCalibrator,
+)
+from setwise.service.domain.recalibration.report import CalibrationReport
 from setwise.service.requests.recalibration import CalibrationRequest
 
 router = APIRouter(
@@ -34,52 +42,10 @@ router = APIRouter(
 )
 
 _SWITCH = (CalibrationDamaged, CalibrationOfAnotherModel, ModelUnavailable)
-_NOTICE = (
-    "No certificate holds for this calibrator yet, so everything goes to review until its audits "
-    "certify a threshold: POST /v1/admin/certifications."
-)
-_EXAMPLE: Example = {
-    "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
-    "model_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a01",
-    "model_version": "3f9c0b7a1d2e",
-    "calibrator_version": "5ce1b0a94d77",
-    "replaces": "90ab12cd34ef",
-    "noise": "none",
-    "active": False,
-    "report": {
-        "rows": {
-            "used": 1840,
-            "agreed": 1391,
-            "contradicted": 449,
-            "by_source": {"audit": 212, "review": 1628},
-            "excluded": {"drawn to certify: what proves the threshold teaches nothing": 96},
-        },
-        "before": {"brier": {"value": 0.171, "low": 0.158, "high": 0.184}},
-        "after": {
-            "brier": {"value": 0.149, "low": 0.138, "high": 0.160},
-            "judgement": {
-                "verdict": "routes",
-                "sentence": "Routes: it ranks (AUROC 0.812, 0.781 to 0.843), and its numbers fit.",
-            },
-        },
-        "automation": {
-            "target": 0.95,
-            "before": {"threshold": 0.97, "coverage": 0.21, "accuracy": 0.951},
-            "after": {"threshold": 0.94, "coverage": 0.33, "accuracy": 0.95},
-        },
-        "comparison": {"better": True, "n": 1840, "gain": 0.022, "p_value": 0.0001},
-        "routes": {"documents": 5000, "to_auto": {"count": 41}, "to_review": {"count": 187}},
-        "sending": _NOTICE,
-    },
-    "requested_by": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a99",
-    "created_at": "2026-11-21T09:00:00Z",
-}
 
 
 class CalibrationBody(AnswerBody):
     """A calibrator learnt from reviews, compared with the one that served."""
-
-    examples = (_EXAMPLE,)
 
     id: str
     model_id: str
@@ -88,26 +54,15 @@ class CalibrationBody(AnswerBody):
     replaces: str = Field(description="Version of the calibrator that it was compared with.")
     noise: Noise
     active: bool = Field(description="It serves whenever its model does.")
-    report: dict[str, JsonValue] = Field(
-        description=(
-            "`rows` used, and excluded by reason; `before` and `after` on rows that the "
-            "calibrator did not see: Brier score, alignment error, sharpness, reliability curve, "
-            "`judgement`; "
-            "`automation` at the target; the paired `comparison`; `routes` that would change; "
-            "what would happen to `sending`; `warnings`, each a sentence."
-        )
-    )
+    report: CalibrationReport
     requested_by: str
     created_at: datetime
 
     @classmethod
-    def of(cls, stored: calibration.Calibration) -> Self:
+    def of(cls, stored: Calibration) -> Self:
         """Return the body for a calibrator."""
         own = {name: value for name, value in vars(stored).items() if name != "location"}
-        version = own.pop("version")
-        return cls.model_validate(
-            {**own, "calibrator_version": version, "report": dict(stored.report)}
-        )
+        return cls(calibrator_version=own.pop("version"), **own)
 
 
 class CalibrationPage(Listed[CalibrationBody]):
@@ -116,18 +71,6 @@ class CalibrationPage(Listed[CalibrationBody]):
 
 class ServingCalibration(AnswerBody):
     """The calibrator that serves, and whether anything is sent."""
-
-    examples = (
-        {
-            "model_id": _EXAMPLE["model_id"],
-            "model_version": _EXAMPLE["model_version"],
-            "calibrator_version": _EXAMPLE["calibrator_version"],
-            "calibration": {**_EXAMPLE, "active": True},
-            "threshold": None,
-            "threshold_mode": "certified",
-            "notice": _NOTICE,
-        },
-    )
 
     model_id: str
     model_version: str

@@ -11,13 +11,14 @@ from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.schemas import AnswerBody, Mirror, Probability
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
-from setwise.service.domain.reports import UNDECIDED
+from setwise.service.domain.reports import UNDECIDED, Share
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.requests import Example, RequestBody
 from setwise.service.requests.policy import RuleBody, Threshold
-from setwise.service.services.analysis import reliability as reliability_reports
+from setwise.service.services.analysis.advice import Advice
 from setwise.service.services.analysis.cockpit import Glance
-from setwise.service.services.analysis.forecast import MOST_DOCUMENTS
+from setwise.service.services.analysis.forecast import MOST_DOCUMENTS, Automation, Forecast
+from setwise.service.services.analysis.reliability import Reliability
 from setwise.service.services.reports import Counts
 
 router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)
@@ -54,46 +55,13 @@ _ADVICE: Example = {
 }
 
 
-class ShareBody(Mirror):
-    """How many checked sets were right, and the estimate for all."""
-
-    checked: int = Field(ge=0, description="Sets that a review, an audit or an outcome has judged.")
-    right: int = Field(ge=0, description="Those of them that were not found wrong.")
-    value: Probability | None = Field(
-        description="Of all sets, corrected for errors that auditors overlook: each checked set "
-        "stands for those as likely to be checked, and each error that a lead finds in an "
-        "agreement for those in agreements that were not read again."
-    )
-    low: Probability | None = Field(
-        description="Bounds, each with the policy's risk. 0 without second readings of agreements."
-    )
-    high: Probability | None
-    agreed: int = Field(ge=0, description="Checked sets that stand on an auditor's agreement.")
-    reread: int = Field(ge=0, description="Those of them that a lead has read again.")
-    overlooked: int = Field(ge=0, description="Those of them that the lead found wrong.")
-    correction: str = Field(description="The last three in a sentence; empty without agreements.")
-
-
-class ForecastBody(Mirror):
-    """The effect of a policy on recent documents."""
-
-    threshold: Probability | None = Field(description="null: nothing is sent.")
-    documents: int = Field(ge=0)
-    sent: int = Field(ge=0)
-    coverage: Probability = Field(description="Share that was sent automatically.")
-    expected_accuracy: Probability | None = Field(description="Mean confidence of what is sent.")
-    accuracy: ShareBody
-    reviews: int = Field(ge=0)
-    reviews_a_day: float = Field(ge=0)
-
-
 class Recent(AnswerBody):
     """The last five weeks, as the cockpit shows them."""
 
     since: datetime
     documents: int = Field(ge=0)
     sent: int = Field(ge=0)
-    accuracy: ShareBody = Field(
+    accuracy: Share = Field(
         description=f"Of the sets that were confident enough to be sent. {UNDECIDED}"
     )
     promised: Probability | None = Field(
@@ -105,7 +73,7 @@ class Recent(AnswerBody):
     drawn: bool = Field(
         description="Whether `accuracy` is from audits; otherwise it is from reported outcomes."
     )
-    reported: ShareBody = Field(description="Of sent sets with an outcome: not a random choice.")
+    reported: Share = Field(description="Of sent sets with an outcome: not a random choice.")
     hours_saved: float | None = Field(description="What reading all that was sent would take.")
     certified: bool = Field(description="A certificate holds for the threshold in force.")
     certified_since: datetime | None
@@ -122,11 +90,11 @@ class Recent(AnswerBody):
             since=seen.since,
             documents=seen.documents,
             sent=seen.sent,
-            accuracy=ShareBody.of(seen.accuracy),
+            accuracy=seen.accuracy,
             drawn=seen.drawn,
             promised=seen.promised,
             undecided=seen.undecided,
-            reported=ShareBody.of(seen.reported),
+            reported=seen.reported,
             hours_saved=seen.hours_saved,
             certified=seen.certificate.certified,
             certified_since=seen.certificate.since,
@@ -192,90 +160,6 @@ class Summary(AnswerBody):
         )
 
 
-class BucketBody(AnswerBody):
-    """Documents of about the same confidence."""
-
-    low: Probability
-    high: Probability
-    documents: int = Field(ge=0)
-    confidence: Probability | None = Field(description="Mean, over the checked documents.")
-    accuracy: ShareBody
-
-
-class CurveBody(AnswerBody):
-    """An isotonic curve of accuracy over confidence, and a consistency band.
-
-    At each point, the share `level` of the curves of honest confidences lies within the band.
-    """
-
-    confidence: list[Probability]
-    accuracy: list[Probability]
-    low: list[Probability]
-    high: list[Probability]
-    level: Probability = Field(description="Share of honest curves inside the band at each point.")
-    judgement: str = Field(description="What the confidences are worth, in a sentence.")
-    p_value: Probability = Field(description="Of the hypothesis that the confidences are true.")
-    checked: int = Field(ge=0, description="Documents that it is drawn from, the newest.")
-
-
-class ReliabilityBody(AnswerBody):
-    """How well confidence agrees with being right."""
-
-    examples = (
-        {
-            "documents": 1000,
-            "checked": 120,
-            "brier": 0.08,
-            "buckets": [
-                {
-                    "low": 0.9,
-                    "high": 1.0,
-                    "documents": 640,
-                    "confidence": 0.95,
-                    "accuracy": SHARE,
-                }
-            ],
-            "curve": {
-                "confidence": [0.4, 0.9],
-                "accuracy": [0.45, 0.93],
-                "low": [0.3, 0.84],
-                "high": [0.5, 0.95],
-                "level": 0.9,
-                "p_value": 0.4,
-                "checked": 120,
-                "judgement": "Routes: it ranks (AUROC 0.812, 0.741 to 0.883), and its numbers fit.",
-            },
-        },
-    )
-
-    documents: int = Field(ge=0)
-    checked: int = Field(ge=0)
-    brier: float | None = Field(description="Mean squared error of the confidence.")
-    buckets: list[BucketBody]
-    curve: CurveBody | None = Field(description="null until 50 documents are checked.")
-
-    @classmethod
-    def of(cls, measured: reliability_reports.Reliability) -> Self:
-        """Return the body for a report."""
-        buckets = [
-            {**vars(bucket), "accuracy": ShareBody.of(bucket.accuracy)}
-            for bucket in measured.buckets
-        ]
-        curve = None if measured.curve is None else vars(measured.curve)
-        return cls.model_validate({**vars(measured), "buckets": buckets, "curve": curve})
-
-
-class AutomationBody(AnswerBody):
-    """The share that would be sent at each threshold."""
-
-    examples = ({"now": _FORECAST, "items": [_FORECAST]},)
-
-    now: ForecastBody = Field(description="The policy in force.")
-    items: list[ForecastBody] = Field(
-        description="Thresholds from 0 to 1, under the rules in force."
-    )
-
-
 class PreviewRequest(RequestBody):
     """A threshold or a target, and rules if they change."""
 
@@ -298,21 +182,6 @@ class PreviewRequest(RequestBody):
     )
 
 
-class AdviceBody(Mirror):
-    """The threshold that checks support for a target, or what is missing."""
-
-    examples = (_ADVICE,)
-
-    threshold: float | None = Field(
-        description="The lowest one whose checked sets bound the accuracy by the target; or null."
-    )
-    checks_missing: int | None = Field(
-        description="About how many more checks could support a threshold; null if there is one, "
-        "or if the checks contradict all."
-    )
-    sentence: str
-
-
 class Preview(Mirror):
     """Forecasts of the current and the other policy, for the same documents."""
 
@@ -326,8 +195,8 @@ class Preview(Mirror):
         },
     )
 
-    now: ForecastBody
-    then: ForecastBody
+    now: Forecast
+    then: Forecast
     certificate_ends: str | None = Field(
         description="Why the change would end the certificate in force, so that nothing would be "
         "sent until audits certify a threshold again; null if it would not."
@@ -336,7 +205,7 @@ class Preview(Mirror):
         description="Says so if even the upper bound of `then` misses the policy's target, or if a "
         "threshold set by hand sends nothing of a model that no review has taught how sure to be."
     )
-    advice: AdviceBody | None = Field(description="Null unless a target was given.")
+    advice: Advice | None = Field(description="Null unless a target was given.")
 
 
 class ReportQuery(Parameters):
@@ -354,17 +223,15 @@ def summary(caller: CallerOf, services: ServicesOf) -> Response:
     return answer(Summary.of(services.reports.summary(caller), services.reports.glance(caller)))
 
 
-@router.get("/reports/reliability", response_model=ReliabilityBody)
+@router.get("/reports/reliability", response_model=Reliability)
 def reliability(
     caller: CallerOf, query: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
     """Compare confidence with correctness, as known from reviews and outcomes."""
-    return answer(
-        ReliabilityBody.of(services.reports.reliability(caller, query.documents, query.segment))
-    )
+    return answer(services.reports.reliability(caller, query.documents, query.segment))
 
 
-@router.get("/reports/automation", response_model=AutomationBody)
+@router.get("/reports/automation", response_model=Automation)
 def automation(
     caller: CallerOf, query: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
@@ -374,9 +241,7 @@ def automation(
     documents: on audits, each of which stands for all documents that could have been drawn. If
     nothing is known about the documents that would be sent, the accuracy is null.
     """
-    now, curve = services.reports.automation(caller, query.documents, query.segment)
-    items = [ForecastBody.of(each) for each in curve]
-    return answer(AutomationBody(now=ForecastBody.of(now), items=items))
+    return answer(services.reports.automation(caller, query.documents, query.segment))
 
 
 @router.post("/admin/policy/preview", response_model=Preview)

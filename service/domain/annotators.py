@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.shown import Shown
 from setwise.service.domain.text import text_faults
 
 DEFAULT_GROUP = "default"
@@ -112,12 +113,13 @@ class AnswerCounts(NamedTuple):
     last_at: datetime | None = None
 
 
-class ReviewPace(NamedTuple):
-    """How much, and how fast, an annotator has decided in a period."""
+@dataclass(frozen=True)
+class ReviewPace(Shown):
+    """How much, and how fast, an annotator has decided lately."""
 
     decisions: int = 0
     median_seconds: float | None = None
-    """From the claim of a document to its decision; None without decisions."""
+    """From claim to decision; null without decisions."""
 
 
 PersonalFigures = Literal["leads", "admins", "self"]

@@ -17,6 +17,7 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reports import Evidence, Share
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import READING_TIME, Identity, without_copies
+from setwise.service.domain.shown import Probability, Shown
 from setwise.service.domain.truth import SecondReading
 
 
@@ -137,6 +138,64 @@ def would_be_sent(prediction: Prediction) -> bool:
 
 
 @dataclass(frozen=True)
+class AuditCounts:
+    """Numbers of audits, by what became of them."""
+
+    audits: int
+    right: int
+    wrong: int
+    reread: int
+    overlooked: int
+    unfinished: int
+    overdue: int
+    copies: int
+
+
+@dataclass(frozen=True)
+class TripEvidence(Shown):
+    """Everything needed to derive a trip again."""
+
+    audits: int
+    """Of what was sent, or would have been; since the reset."""
+    right: int
+    wrong: int
+    reread: int
+    """Read by a lead although the auditor agreed."""
+    overlooked: int
+    """Those of them that the lead found wrong."""
+    unfinished: int
+    overdue: int
+    """Unfinished for too long: counted as wrong."""
+    copies: int
+    """Further audits of the same documents; they do not count."""
+    target_accuracy: Probability
+    run_length: float
+    """The statistic that raises the alarm."""
+    statistic: float
+    """At the alarm or, without one, after the last audit."""
+    alarm_at: str | None
+    """Id of the prediction with whose audit it was raised; null without an alarm."""
+    first: str | None
+    """Ids of the predictions of the first audit and of the last one."""
+    last: str | None
+    outcomes: str
+    """The audits by prediction: right 1, wrong 0, unfinished ?, overdue -."""
+    stands_for: Mapping[str, float]
+    """By place among them, how many audits a second reading of an agreement stands for."""
+    last_finished_at: datetime | None
+    overdue_since: datetime | None
+    """When the set of the oldest overdue audit was predicted."""
+    sent_since: int
+    """Documents sent since then, or else since the last finished audit."""
+    oldest_sent_at: datetime | None
+    """When the first of them was sent."""
+    most_documents: int
+    """How many may be sent without a finished audit; 0 for no limit."""
+    longest_days: float | None
+    """The same in days; null for no limit."""
+
+
+@dataclass(frozen=True)
 class Trip:
     """A trip of the breaker; immutable once stored."""
 
@@ -147,8 +206,7 @@ class Trip:
     policy_version: str
     """The version in force until the trip."""
     target_accuracy: float
-    evidence: Mapping[str, object]
-    """Everything needed to derive the trip again."""
+    evidence: TripEvidence
     created_at: datetime
     segment: str | None = None
     """Key of the segment that stops; None for all documents."""
@@ -189,6 +247,11 @@ class Freshness:
     """0 for any number."""
     longest: timedelta | None = timedelta(days=30)
     """Time since the first of them was sent; None for any."""
+
+    @property
+    def longest_days(self) -> float | None:
+        """That time in days."""
+        return None if self.longest is None else self.longest.total_seconds() / 86_400
 
     def lost(self, since: Unvouched, now: datetime) -> bool:
         """Return whether too much was sent, or for too long."""
@@ -258,75 +321,65 @@ class Watch:
         reached = (place for place, value in enumerate(self.path) if value >= self.run_length)
         return next(reached, None)
 
-    def counts(self) -> Mapping[str, int]:
+    def counts(self) -> AuditCounts:
         """Return the numbers of audits, by what became of them."""
         verdicts = [audit.right for audit in self.audits]
-        return {
-            "audits": len(verdicts),
-            "right": verdicts.count(True),
-            "wrong": verdicts.count(False),
-            "reread": sum(audit.reread for audit in self.audits),
-            "overlooked": sum(audit.overlooked for audit in self.audits),
-            "unfinished": verdicts.count(None),
-            "overdue": sum(audit.overdue(self.read_by) for audit in self.audits),
-            "copies": self.copies,
-        }
+        return AuditCounts(
+            audits=len(verdicts),
+            right=verdicts.count(True),
+            wrong=verdicts.count(False),
+            reread=sum(audit.reread for audit in self.audits),
+            overlooked=sum(audit.overlooked for audit in self.audits),
+            unfinished=verdicts.count(None),
+            overdue=sum(audit.overdue(self.read_by) for audit in self.audits),
+            copies=self.copies,
+        )
 
-    def drift_evidence(self, place: int) -> Mapping[str, object]:
-        """Return the evidence for a trip at the audit at ``place``."""
+    def evidence(self, freshness: Freshness) -> TripEvidence:
+        """Return the evidence for a trip now."""
         symbols = {True: "1", False: "0", None: "?"}
-        return {
-            **self.counts(),
-            "target_accuracy": self.gate.policy.target_accuracy,
-            "run_length": self.run_length,
-            "statistic": self.path[place],
-            "alarm_at": self.audits[place].prediction_id,
-            "first": self.audits[0].prediction_id,
-            "last": self.audits[-1].prediction_id,
-            # Right, wrong, unfinished or overdue, by prediction: all that the detector reads.
-            "outcomes": "".join(
+        ids, place = [audit.prediction_id for audit in self.audits], self.alarm
+        last = self.path[-1] if self.path else 0.0
+        return TripEvidence(
+            **vars(self.counts()),
+            target_accuracy=self.gate.policy.target_accuracy,
+            run_length=self.run_length,
+            statistic=last if place is None else self.path[place],
+            alarm_at=None if place is None else ids[place],
+            first=ids[0] if ids else None,
+            last=ids[-1] if ids else None,
+            outcomes="".join(
                 "-" if audit.overdue(self.read_by) else symbols[audit.right]
                 for audit in self.audits
             ),
-            # Second readings of agreements stand for more than one audit each.
-            "stands_for": {
+            stands_for={
                 str(place): audit.stands_for
                 for place, audit in enumerate(self.audits)
                 if audit.stands_for > 1.0
             },
-        }
-
-    def staleness_evidence(self, freshness: Freshness) -> Mapping[str, object]:
-        """Return the evidence for a trip because audits are missing."""
-        return {
-            "last_finished_at": _instant(self.last_finished_at),
-            "overdue_since": _instant(self.overdue_since),
-            "sent_since": self.unvouched.documents,
-            "oldest_sent_at": _instant(self.unvouched.oldest_at),
-            "most_documents": freshness.most_documents,
-            "longest_days": freshness.longest.total_seconds() / 86_400
-            if freshness.longest is not None
-            else None,
-        }
+            last_finished_at=self.last_finished_at,
+            overdue_since=self.overdue_since,
+            sent_since=self.unvouched.documents,
+            oldest_sent_at=self.unvouched.oldest_at,
+            most_documents=freshness.most_documents,
+            longest_days=freshness.longest_days,
+        )
 
 
-def _instant(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
-
-
-class DetectionDelay(NamedTuple):
+@dataclass(frozen=True)
+class DetectionDelay(Shown):
     """How long the breaker takes to find a drop of the accuracy."""
 
-    drop: float
+    drop: Probability
     """How far below the target the accuracy falls."""
     audits: int | None
-    """Audits of what is sent until the breaker trips, in half of the cases; None if that takes too
-    long.
-    """
+    """Audits of what is sent until it trips, in half of the cases; null: too many."""
     weeks: int | None
-    """The same in weeks, at the present audit rate and volume; None without audits."""
-    thrice: float | None
-    """The audit rate at which it takes a third of that; None if no rate is high enough."""
+    """The same in weeks at the present `certification_rate` and volume, while auditors find the
+    errors; null without audits.
+    """
+    thrice: Probability | None
+    """The `certification_rate` at which it takes a third of that; null if none is."""
 
 
 DROPS = (0.02, 0.05)

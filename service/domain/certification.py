@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from setwise.service.domain.routing.audits import Identity, RereadDraw, without_copies
 from setwise.service.domain.routing.rules import (
@@ -14,6 +14,7 @@ from setwise.service.domain.routing.rules import (
     first_broken,
     held_back_alike,
 )
+from setwise.service.domain.shown import Probability, Shown
 from setwise.service.domain.truth import AuditReading
 
 MOST_PROVING = 0.9
@@ -25,6 +26,94 @@ class Scorer(NamedTuple):
 
     model_version: str
     calibrator_version: str
+
+
+@dataclass(frozen=True)
+class SequenceStep(Shown):
+    """A test of "what is sent from this threshold up misses the target"."""
+
+    threshold: Probability
+    coverage: Probability
+    """Share of the predictions at or above the threshold."""
+    n_audits: int
+    """Audits at or above the threshold."""
+    n_good: int
+    """Those of them that were not found wrong."""
+    n_missed: int
+    """Those of them that only a second reading found wrong."""
+    reread_rate: Probability
+    """The least probability of a second reading among them."""
+    p_value: Probability
+    """Upper bound of the probability of as good an outcome if the target is missed."""
+    recent_accuracy: float | None
+    """Estimated accuracy when the newest audit came."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificationEvidence(Shown):
+    """All that an attempt rests on: enough to check it again."""
+
+    method: Literal["adjudicated"] = "adjudicated"
+    target: Probability
+    risk: Probability
+    """What this attempt spends."""
+    test_risk: Probability
+    """Part of it for the tests: all of it."""
+    n_audits: int
+    """Audits that count, at any confidence."""
+    n_predictions: int
+    """Predictions whose confidences are the thresholds."""
+    steps: tuple[SequenceStep, ...]
+    """In the order of testing: all proved the target, except the last one if it ended the tests."""
+    excluded: Mapping[str, int]
+    """Number of audits left out, by reason."""
+    certified: bool
+    proved: tuple[Probability, ...] = ()
+    """All proved thresholds, falling; the risk holds for all together."""
+    threshold: Probability | None = None
+    """The lowest proved one; null, as the six below, if nothing is certified."""
+    coverage: Probability | None = None
+    """Share of the predictions at or above it."""
+    n_above: int | None = None
+    """Audits at or above it."""
+    n_good: int | None = None
+    """Those of them that were not found wrong."""
+    p_value: Probability | None = None
+    """Of its own test."""
+    accuracy: Probability | None = None
+    """Estimated, of what is sent from it up."""
+    accuracy_bound: Probability | None = None
+    """Lower bound of that at `test_risk`."""
+    reason: str | None = None
+    """Why nothing is certified; null for a certificate."""
+    further_audits: int | None = None
+    """How many more would probably certify a threshold; null where no number would."""
+    further_if_all_good: int | None = None
+    """The same if no error is found among them."""
+    planned_threshold: Probability | None = None
+    """The threshold that they would certify."""
+    reread_rate: Probability
+    """Share of the audits that is read again, at least."""
+    n_drawn: int
+    """Audits drawn in the period that counts, at any confidence."""
+    unfinished: int
+    """Those of them unfinished for too long, so counted as wrong."""
+    undecided: int
+    """Those of them that no lead has decided on, so counted as wrong."""
+    other_models: int
+    """Those of them that another model answered."""
+    held_back: int
+    """Those of them that were held back from audits, so counted as wrong."""
+    errors_missed: int
+    """Of `errors_known`, those that the auditor missed."""
+    errors_known: int
+    """Errors among audits read again."""
+    values: tuple[str, ...] | None = None
+    """Values that an attempt for `other` is about; null for others."""
+    trained_on_audits: bool | None = None
+    """`false` if an administrator states that audits taught the model nothing; else null."""
+    documents_since: datetime | None = None
+    """When the earliest documents of other models that count arrived; null: any."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +136,7 @@ class Certification:
     """Why no threshold was proved; None for a certificate."""
     further_audits: int | None
     """How many more audits would probably prove a threshold; None if no number would."""
-    evidence: Mapping[str, object]
-    """Counts, p-values along the sequence, exclusions: enough to check the attempt again."""
+    evidence: CertificationEvidence
     requested_by: str
     created_at: datetime
     segment: str | None = None
@@ -63,19 +151,7 @@ class Certification:
 
     def proved(self, floor: float | None) -> list[float]:
         """Return the proved thresholds at or above ``floor``."""
-        proved = self.evidence.get("proved")
-        thresholds = proved if isinstance(proved, list) else [self.threshold]
-        return [
-            threshold
-            for threshold in thresholds
-            if threshold is not None and threshold >= (floor or 0.0)
-        ]
-
-    @property
-    def n_drawn(self) -> int:
-        """Number of audits drawn for the attempt, whatever became of them."""
-        drawn = self.evidence.get("n_drawn", self.evidence.get("n_audits"))
-        return drawn if isinstance(drawn, int) else 0
+        return [each for each in self.evidence.proved if each >= (floor or 0.0)]
 
     def covers(self, target_accuracy: float, risk: float) -> bool:
         """Return whether it proves this target accuracy at this risk."""
@@ -86,15 +162,16 @@ class Certification:
         )
 
 
-class AuditWeeks(NamedTuple):
+@dataclass(frozen=True)
+class AuditPace(Shown):
     """How soon audits are drawn at a rate."""
 
-    rate: float
-    """Share of the documents, in [0, 1], that is audited to certify."""
+    rate: Probability
+    """Share of the documents that is audited to certify."""
     audits_a_week: float
-    """Those that prove something: audits from `MOST_PROVING` on do not."""
+    """Those that prove something."""
     weeks: int | None
-    """Weeks until the next attempt that would probably succeed, begun ones included; None without
+    """Until the next attempt that would probably succeed, begun ones included; null without
     audits.
     """
 
@@ -102,31 +179,31 @@ class AuditWeeks(NamedTuple):
     def at(cls, rate: float, documents_a_week: float, audits: int) -> Self:
         """Return how soon so many audits are drawn.
 
-        >>> AuditWeeks.at(0.04, 500.0, 37)
-        AuditWeeks(rate=0.04, audits_a_week=20.0, weeks=2)
+        >>> AuditPace.at(0.04, 500.0, 37)
+        AuditPace(rate=0.04, audits_a_week=20.0, weeks=2)
         """
         a_week = documents_a_week * min(rate, MOST_PROVING)
         return cls(rate, a_week, math.ceil(audits / a_week) if a_week else None)
 
 
 @dataclass(frozen=True)
-class CertificationOutlook:
-    """How many more audits would probably prove a threshold, and how long they take."""
+class CertificationOutlook(Shown):
+    """How many more audits would probably certify a threshold, and how long they take."""
 
     segment: str | None
-    """Key of the segment whose documents it is about; None for all."""
+    """Whose documents it is about; null: all."""
     certified: bool
-    """Whether a threshold is proved already."""
+    """A threshold is certified already."""
     reason: str | None
-    """Why the last attempt proved nothing or, without one, why none would; None otherwise."""
+    """Why the last attempt certified nothing or, without one, why none would."""
     further_audits: int | None
-    """None if a threshold is proved, or no number would probably prove one."""
+    """Null if a threshold is certified, or where no number would certify one."""
     next_attempt_in: int | None
-    """Audits until the next automatic attempt; None if none will follow."""
+    """Audits until the next automatic attempt; null if none will follow."""
     documents_a_week: float
-    """Those that may be audited, on average of the last weeks."""
-    paces: tuple[AuditWeeks, ...]
-    """At the present rate, then at the one asked for; none without `further_audits`."""
+    """Those that may be audited, on average of the last four weeks."""
+    paces: tuple[AuditPace, ...]
+    """At the present rate, then at `rate`; empty without `further_audits`."""
 
 
 class NextAttempt(NamedTuple):

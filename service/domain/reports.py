@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.routing.rules import Rule, first_broken
+from setwise.service.domain.shown import Probability, Shown
 from setwise.service.domain.truth import SecondReading
 
 CONFIDENT = frozenset({Reason.ABOVE_THRESHOLD, Reason.AUDIT})
@@ -209,34 +210,40 @@ def _checked(check: Known, *, drawn: bool) -> bool:
 
 
 @dataclass(frozen=True)
-class Share:
-    """The share of right sets among checked ones, and an estimate for all sets."""
+class Share(Shown):
+    """How many checked sets were right, and the estimate for all."""
 
     checked: int
+    """Sets that a review, an audit or an outcome has judged."""
     right: int
-    """Counts of checked sets and of those among them that were not found wrong."""
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    """Estimate for all sets, with bounds, each at the requested risk. Each checked set stands for
-    the sets that were as likely to be checked, and each error that a second reading finds for those
-    among agreements that were not read again. None without checked sets.
+    """Those of them that were not found wrong."""
+    value: Probability | None = None
+    """Of all sets, corrected for errors that auditors overlook: each checked set stands for those
+    as likely to be checked, and each error that a lead finds in an agreement for those in
+    agreements that were not read again.
     """
+    low: Probability | None = None
+    """Bounds, each with the policy's risk. 0 without second readings of agreements."""
+    high: Probability | None = None
     agreed: int = 0
+    """Checked sets that stand on an auditor's agreement."""
     reread: int = 0
+    """Those of them that a lead has read again."""
     overlooked: int = 0
-    """Of the checked sets, those with whose label set the auditor agreed; of these, those that a
-    lead has read again; of these, those that the lead found wrong.
-    """
+    """Those of them that the lead found wrong."""
+    correction: str = field(default="", init=False)
+    """The last three in a sentence; empty without agreements."""
+
+    def __post_init__(self) -> None:
+        """State how overlooked errors are counted, for wherever the accuracy is shown."""
+        object.__setattr__(self, "correction", self._correction())
 
     @property
     def few(self) -> bool:
         """Whether there is an estimate that rests on few checks."""
         return 0 < self.checked < FEW
 
-    @property
-    def correction(self) -> str:
-        """How overlooked errors are counted, in a sentence; stated wherever the accuracy is."""
+    def _correction(self) -> str:
         if not self.agreed:
             return ""
         if not self.reread:

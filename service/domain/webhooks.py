@@ -182,7 +182,7 @@ def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
             "target_accuracy": trip.target_accuracy,
             **trip.scorer._asdict(),
             "segment": value_of(trip.segment),
-            "evidence": dict(trip.evidence),
+            "evidence": trip.evidence,
             "tripped_at": instant(trip.created_at),
         },
         created_at=trip.created_at,

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from setwise.models.guarantees.noise import AnnotatorNoise
 from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.annotators import (
     DEFAULT_GROUP,
@@ -22,12 +21,13 @@ from setwise.service.domain.errors import (
     InvalidRequest,
     StaleVersion,
 )
+from setwise.service.domain.shown import Shown
 from setwise.service.services.analysis.noise import (
     GroupReport,
+    NoiseRate,
     Rereads,
     outside,
     report_noise,
-    share_shown,
 )
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
@@ -44,27 +44,33 @@ _SEE: Mapping[PersonalFigures, tuple[Permission, ...]] = {
 
 
 @dataclass(frozen=True)
-class AnnotatorReport:
-    """An annotator and their estimated noise."""
+class AnnotatorReport(Shown):
+    """An annotator, their pace and error rates.
 
-    annotator: Annotator
+    The setting `PERSONAL_FIGURES` decides who sees figures of others; for anyone else they are
+    null.
+    """
+
+    id: str
+    """Of the person or key."""
     name: str | None
-    """None for a deleted account."""
-    answers: AnswerCounts | None = None
-    """None, as all below, if the caller may not see figures of this person."""
+    """null for a deleted account."""
+    group: str
+    version: int
+    """0 for an annotator who was never placed in a group."""
+    answers: int | None = None
+    blind_answers: int | None = None
+    """Given without seeing another answer."""
+    mean_seconds: float | None = None
+    last_answer_at: datetime | None = None
     pace: ReviewPace | None = None
-    noise: AnnotatorNoise | None = None
-    """Shrunk towards the group's rates; None without gold labels in the current group."""
+    """Of the last `days`."""
+    alpha: NoiseRate | None = None
+    """Shrunk towards the group's; null without gold labels. Only for talking with people:
+    calibrators use the group's.
+    """
+    beta: NoiseRate | None = None
     agreements: Rereads | None = None
-    """Whatever the group was at the time."""
-
-    def shown(self) -> dict[str, object]:
-        """Return the noise and the agreements read again as JSON values."""
-        return {
-            "alpha": None if self.noise is None else share_shown(self.noise.alpha),
-            "beta": None if self.noise is None else share_shown(self.noise.beta),
-            "agreements": None if self.agreements is None else self.agreements.shown(),
-        }
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ class Annotators(Recorded):
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
-            before = self._found(transaction, caller, annotator_id).annotator
+            before = self._found(transaction, caller, annotator_id)
             _check_version(before.version, expected_version)
             if transaction.annotators.group(group_id) is None:
                 fault = FieldFault("/group", f"{group_id!r} is not a group; create it first")
@@ -202,18 +208,24 @@ class Annotators(Recorded):
         sees_all = caller.may_one(_SEE[self.personal_figures])
         reports = []
         for who in {*names.reviewing, *answers, *placed}:
-            annotator, name = placed.get(who, Annotator(who, DEFAULT_GROUP, 0)), names.all.get(who)
-            report = AnnotatorReport(annotator, name)
+            annotator = placed.get(who, Annotator(who, DEFAULT_GROUP, 0))
+            report = AnnotatorReport(name=names.all.get(who), **vars(annotator))
             if sees_all or who == caller.id:
+                counts = answers.get(who, AnswerCounts())
+                rates = noise.annotators.get((who, annotator.group))
                 report = replace(
                     report,
-                    answers=answers.get(who, AnswerCounts()),
+                    answers=counts.answered,
+                    blind_answers=counts.blind,
+                    mean_seconds=counts.seconds,
+                    last_answer_at=counts.last_at,
                     pace=pace.get(who, ReviewPace()) if period else None,
-                    noise=noise.annotators.get((who, annotator.group)),
+                    alpha=None if rates is None else NoiseRate.of(rates.alpha),
+                    beta=None if rates is None else NoiseRate.of(rates.beta),
                     agreements=noise.agreements.get(who, Rereads()),
                 )
             reports.append(report)
-        return sorted(reports, key=lambda report: (report.name or "", report.annotator.id))
+        return sorted(reports, key=lambda report: (report.name or "", report.id))
 
     def _found(
         self,
@@ -223,7 +235,7 @@ class Annotators(Recorded):
         period: timedelta = RECENTLY,
     ) -> AnnotatorReport:
         for report in self._annotators(transaction, caller, period, paced=annotator_id):
-            if report.annotator.id == annotator_id:
+            if report.id == annotator_id:
                 return report
         raise AnnotatorNotFound(
             f"No one who may review, or has reviewed, has the id {annotator_id!r}."

@@ -163,17 +163,11 @@ class Breaker(Recorded):
         watch = _look(transaction, self.rule, now, transaction.policies.current().gate_of(key))
         if watch.position is not Position.WATCHING or watch.scorer is None:
             return None
-        place = watch.alarm
-        if place is not None and _found_wrong_often(watch):
-            cause, evidence = TripCause.DRIFT, watch.drift_evidence(place)
-        elif place is not None:
+        if watch.alarm is not None and _found_wrong_often(watch):
+            cause = TripCause.DRIFT
+        elif watch.alarm is not None or self.rule.freshness.lost(watch.unvouched, now):
             # Unread audits say nothing against earlier ones.
-            cause, evidence = (
-                TripCause.STALE,
-                {**watch.drift_evidence(place), **watch.staleness_evidence(self.rule.freshness)},
-            )
-        elif self.rule.freshness.lost(watch.unvouched, now):
-            cause, evidence = TripCause.STALE, watch.staleness_evidence(self.rule.freshness)
+            cause = TripCause.STALE
         else:
             return None
         trip = Trip(
@@ -182,7 +176,7 @@ class Breaker(Recorded):
             scorer=watch.scorer,
             policy_version=watch.gate.policy.version,
             target_accuracy=watch.gate.policy.target_accuracy,
-            evidence=evidence,
+            evidence=watch.evidence(self.rule.freshness),
             created_at=now,
             segment=watch.gate.key,
         )
@@ -202,7 +196,7 @@ class Breaker(Recorded):
             cause=trip.cause.value,
             replaced=gate.policy.version,
             **trip.scorer._asdict(),
-            evidence=dict(trip.evidence),
+            evidence=trip.evidence,
             segment=gate.key,
         )
 

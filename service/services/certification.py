@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import Any
 
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
     AuditedPrediction,
-    AuditWeeks,
+    AuditPace,
     Certification,
     CertificationOutlook,
     NextAttempt,
@@ -28,7 +29,7 @@ from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import CertificationCandidate, ModelVersion
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.routing.audits import READING_TIME, Lottery, RereadDraw
-from setwise.service.domain.routing.segments import OTHER
+from setwise.service.domain.routing.segments import OTHER, value_of
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.proofs import (
     SCHEDULE,
@@ -145,13 +146,13 @@ class Certifications(Requesting):
         question = self._question(transaction, scorer, key)
         gate, gathered = question.gate, question.gathered
         before = last_attempt(transaction, gate, scorer)
-        new = gathered.drawn - (0 if before is None else before.n_drawn)
-        state = {"unfinished": gathered.unfinished, "undecided": gathered.undecided}
+        new = gathered.drawn - (0 if before is None else before.evidence.n_drawn)
+        state = gathered.unfinished, gathered.undecided
         asked = gate.policy.target_accuracy, gate.risk
         same = before is not None and (
             new == 0
             and (before.target_accuracy, before.risk) == asked
-            and all(before.evidence.get(name) == n for name, n in state.items())
+            and (before.evidence.unfinished, before.evidence.undecided) == state
         )
         left, gains = question.left, gathered.drawn > 0 and not same
         return NextAttempt(gate.key, gathered.drawn, max(new, 0), question.risk, left, gains)
@@ -207,7 +208,7 @@ class Certifications(Requesting):
         further = None if certified else further
         awaited = None if further is None else max(further, missing or 0)
         return CertificationOutlook(
-            segment=gate.key,
+            segment=value_of(gate.key),
             certified=certified,
             reason=None if certified else reason,
             further_audits=further,
@@ -215,7 +216,7 @@ class Certifications(Requesting):
             documents_a_week=a_week,
             paces=()
             if awaited is None
-            else tuple(AuditWeeks.at(each, a_week, awaited) for each in rates),
+            else tuple(AuditPace.at(each, a_week, awaited) for each in rates),
         )
 
     def _expected(
@@ -229,7 +230,7 @@ class Certifications(Requesting):
             question.scorer, limit=OUTLOOK_CONFIDENCES, segment=question.gate.segment
         )
         nothing = gather([], {}, rules=question.gate.policy.rules, read_by=self.now())
-        needed = _count(answer(replace(question, gathered=nothing), predicted)["further_audits"])
+        needed = answer(replace(question, gathered=nothing), predicted).further_audits
         if needed is not None:
             return needed, None
         reread = question.gate.audits.gold_reread_rate
@@ -313,9 +314,9 @@ class Certifications(Requesting):
             policy = transaction.policies.current()
             # An earlier statement let documents count that still do.
             stated = transaction.certifications.stated_untrained(scorer)
-        premises: dict[str, object] = {"trained_on_audits": False}
+        premises: dict[str, Any] = {"trained_on_audits": False}
         if since is not None and not stated:
-            premises = {"documents_since": since.isoformat()}
+            premises = {"documents_since": since}
         always = policy.whole is not None
         attempts = self._try(scorer, _keys(policy), requested_by, always=always, premises=premises)
         if not attempts:
@@ -373,7 +374,7 @@ class Certifications(Requesting):
         requested_by: str,
         *,
         always: bool,
-        premises: Mapping[str, object] = MappingProxyType({}),
+        premises: Mapping[str, Any] = MappingProxyType({}),  # Any: of the evidence
     ) -> list[Certification]:
         """Make attempts for these segments, always or where they are due."""
         attempts = []
@@ -382,11 +383,9 @@ class Certifications(Requesting):
                 question = self._question(transaction, scorer, key)
                 if not always and not self._due(transaction, question):
                     continue
-                predicted, covers = (
-                    _predicted(transaction, question),
-                    _covers(transaction, question),
-                )
-            evidence = {**answer(question, predicted), **covers, **premises}
+                predicted = _predicted(transaction, question)
+                values = _covers(transaction, question)
+            evidence = replace(answer(question, predicted), values=values, **premises)
             attempts.append(
                 self._store(ProofAttempt(self.new_id(), question, evidence), requested_by)
             )
@@ -490,7 +489,8 @@ class Certifications(Requesting):
                     continue
                 if question.gathered.audits:
                     predicted = _predicted(transaction, question)
-                    evidence = {**answer(question, predicted), **_covers(transaction, question)}
+                    evidence = answer(question, predicted)
+                    evidence = replace(evidence, values=_covers(transaction, question))
                     attempt = ProofAttempt(self.new_id(), question, evidence)
                     self._add(transaction, attempt, requested_by)
         return adopt(transaction, scorer, version=self.new_id(), now=self.now())
@@ -581,8 +581,7 @@ class Certifications(Requesting):
     ) -> Certification:
         """Store an attempt while the policy is locked."""
         question, evidence = attempt.question, attempt.evidence
-        gate, proved = question.gate, evidence["certified"] is True
-        policy = gate.policy
+        gate, policy = question.gate, question.gate.policy
         if transaction.policies.current().version != policy.version:
             raise StaleVersion(
                 "The policy changed while its threshold was being certified; certify again."
@@ -598,9 +597,9 @@ class Certifications(Requesting):
             risk=gate.risk,
             segment=gate.key,
             attempt=question.attempt,
-            threshold=_number(evidence["threshold"]) if proved else None,
-            reason=None if proved else str(evidence["reason"]),
-            further_audits=None if proved else _count(evidence["further_audits"]),
+            threshold=evidence.threshold,
+            reason=evidence.reason,
+            further_audits=evidence.further_audits,
             evidence=evidence,
             requested_by=requested_by,
             created_at=self.now(),
@@ -609,7 +608,7 @@ class Certifications(Requesting):
         self._note(
             transaction,
             SYSTEM,
-            "policy.certified" if proved else "policy.not_certified",
+            "policy.certified" if evidence.certified else "policy.not_certified",
             certification.id,
             requested_by=requested_by,
             threshold=certification.threshold,
@@ -650,12 +649,10 @@ def _alarm(transaction: Transaction, gate: Gate) -> str | None:
     return max((alarm.id for alarm in alarms if alarm is not None), default=None)
 
 
-def _covers(transaction: Transaction, question: ProofQuestion) -> Mapping[str, object]:
-    """Return the entry with the values that a proof for `OTHER` speaks of."""
+def _covers(transaction: Transaction, question: ProofQuestion) -> tuple[str, ...] | None:
+    """Return the values that a proof for `OTHER` speaks of; None for other segments."""
     segment = question.gate.segment
-    if segment.value != OTHER:
-        return {}
-    return {"values": transaction.certifications.values(segment)}
+    return tuple(transaction.certifications.values(segment)) if segment.value == OTHER else None
 
 
 def _serving(transaction: Transaction) -> Scorer:
@@ -701,13 +698,3 @@ def _predicted(transaction: Transaction, question: ProofQuestion) -> list[float]
     if len(confidences) >= LEAST_CONFIDENCES:
         return confidences
     return unaudited(question.scorer, limit=MOST_CONFIDENCES)
-
-
-def _number(value: object) -> float:
-    if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is not a number")
-    return float(value)
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) else None

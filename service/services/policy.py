@@ -213,10 +213,10 @@ def _unproved(policy: Policy, gates: Sequence[Gate]) -> Policy:
 
 def _covering(policy: Policy, proof: Certification) -> Policy:
     """Return the policy with the values of `OTHER` that a proof speaks of, if it is about them."""
-    values = proof.evidence.get("values")
-    if not isinstance(values, list):
+    values = proof.evidence.values
+    if values is None:
         return policy
-    return replace(policy, segment_by=replace(policy.segment_by, covers=tuple(values)))
+    return replace(policy, segment_by=replace(policy.segment_by, covers=values))
 
 
 def _proof(transaction: Transaction, gate: Gate, scorer: Scorer) -> Certification | None:

@@ -35,7 +35,6 @@ from setwise.service.domain.recalibration import (
     least_rows,
     sending_notice,
     shortage,
-    verdict,
 )
 from setwise.service.domain.text import Page, check_page
 from setwise.service.domain.truth import PersonAnswer
@@ -368,7 +367,7 @@ def _why_not(
     if options.activate is Activate.NEVER:
         return "not asked to: activate it by hand"
     if not learnt.better:
-        return verdict(calibration.report)
+        return calibration.report.comparison.sentence
     if learnt.blind_spot is not None:
         return learnt.blind_spot
     if serving is None or serving.id != calibration.model_id:

@@ -8,7 +8,6 @@ from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.recalibration import verdict
 from setwise.service.domain.reports import Backlog, Cell, confident, promised, standing
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.analysis.accuracy import share
@@ -20,7 +19,7 @@ from setwise.service.services.analysis.cockpit import (
 )
 from setwise.service.services.analysis.forecast import (
     MOST_DOCUMENTS,
-    Forecast,
+    Automation,
     of_segment,
     over,
     under,
@@ -118,9 +117,7 @@ class Reports:
         asked = policy.gate_for(segment) or policy
         return measure(of_segment(checks, policy, segment), asked.risk)
 
-    def automation(
-        self, caller: Caller, documents: int, segment: str | None = None
-    ) -> tuple[Forecast, list[Forecast]]:
+    def automation(self, caller: Caller, documents: int, segment: str | None = None) -> Automation:
         """Return forecasts of the current policy, and of thresholds 0 to 1 under its rules."""
         caller.require(Permission.REPORT)
         _check_documents(documents)
@@ -130,7 +127,7 @@ class Reports:
             checks = transaction.history.evidence(documents, with_labels=with_labels)
         steps = [step / AUTOMATION_STEPS for step in range(AUTOMATION_STEPS + 1)]
         checks = of_segment(checks, policy, segment)
-        return under(checks, policy, segment), over(checks, steps, policy, segment)
+        return Automation(under(checks, policy, segment), over(checks, steps, policy, segment))
 
     def glance(
         self, caller: Caller, period: Period | None = None, *, segment: str | None = None
@@ -176,7 +173,7 @@ class Reports:
             reliability=draw_curve(checked, seen.known),
             checked=sum(seen.known.of(each) > 0 for each in checked),
             histogram=histogram(steps),
-            calibrator=verdict(newest[0].report) if newest else None,
+            calibrator=newest[0].report.comparison.sentence if newest else None,
             mistakes=mistakes(checked, seen.known, seen.asked.risk, clients),
         )
 

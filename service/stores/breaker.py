@@ -181,7 +181,6 @@ class BreakerStore(Store):
                 **row_of(trip, breaker_trips),
                 **trip.scorer._asdict(),
                 "cause": trip.cause.value,
-                "evidence": dict(trip.evidence),
             },
         )
 

@@ -47,11 +47,7 @@ class CertificationStore(Store):
     def add(self, certification: Certification) -> None:
         self._connection.execute(
             insert(certifications),
-            {
-                **row_of(certification, certifications),
-                **certification.scorer._asdict(),
-                "evidence": dict(certification.evidence),
-            },
+            {**row_of(certification, certifications), **certification.scorer._asdict()},
         )
 
     def get(self, certification_id: str) -> Certification | None:
@@ -75,7 +71,7 @@ class CertificationStore(Store):
         query = select(certifications.c.evidence).where(by_scorer(certifications, scorer))
         query = query.order_by(certifications.c.attempt.desc()).limit(1)
         evidence = self._connection.execute(query).scalar_one_or_none()
-        return evidence is not None and evidence.get("trained_on_audits") is False
+        return evidence is not None and evidence.trained_on_audits is False
 
     def proved(self, scorer: Scorer, segment: str | None = None) -> list[Certification]:
         """Return the attempts that proved a threshold for a segment, newest first."""
@@ -98,7 +94,7 @@ class CertificationStore(Store):
             column.model_version == model_version, true() if after is None else column.id > after
         )
         rows = self._connection.execute(query)
-        return [(version, float(evidence.get("risk", 0.0))) for version, evidence in rows]
+        return [(version, evidence.risk) for version, evidence in rows]
 
     def place(self, model_version: str, segment: str | None, *, after: str | None) -> int:
         """Return the place of the next attempt among those that share a segment's risk."""

@@ -49,7 +49,6 @@ class CalibrationStore(Store):
             {
                 **row_of(calibration, calibrations),
                 "noise": calibration.noise.value,
-                "report": dict(calibration.report),
             },
         )
 

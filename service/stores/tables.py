@@ -30,13 +30,15 @@ from sqlalchemy import (
 )
 
 from setwise.service.domain.accounts.callers import Role
-from setwise.service.domain.breaker import TripCause
+from setwise.service.domain.breaker import TripCause, TripEvidence
+from setwise.service.domain.certification import CertificationEvidence
 from setwise.service.domain.documents import CommentKind
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.labels import LabelState
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import Noise
+from setwise.service.domain.recalibration.report import CalibrationReport
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.routing.audits import AuditMode, AuditRole
 from setwise.service.domain.truth import Judge
@@ -48,7 +50,15 @@ from setwise.service.stores.columns.guards import (
     keep_rows,
     refuse,
 )
-from setwise.service.stores.columns.types import Choice, Id, Instant, Json, Sealed, SealedJson
+from setwise.service.stores.columns.types import (
+    Choice,
+    Id,
+    Instant,
+    Json,
+    JsonOf,
+    Sealed,
+    SealedJson,
+)
 
 metadata = MetaData(
     naming_convention={
@@ -738,7 +748,7 @@ certifications = Table(
     Column("threshold", Double),
     Column("reason", Text),
     Column("further_audits", Integer),
-    Column("evidence", Json, nullable=False),
+    Column("evidence", JsonOf(CertificationEvidence), nullable=False),
     Column("requested_by", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("segment", Text),
@@ -775,7 +785,7 @@ breaker_trips = Table(
     Column("calibrator_version", Text, nullable=False),
     Column("policy_version", Id, ForeignKey("policies.version"), nullable=False),
     Column("target_accuracy", Double, nullable=False),
-    Column("evidence", Json, nullable=False),
+    Column("evidence", JsonOf(TripEvidence), nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("segment", Text),
     _one_of("cause", TripCause),
@@ -806,7 +816,7 @@ calibrations = Table(
     Column("replaces", Text, nullable=False),
     Column("location", Text, nullable=False),
     Column("noise", Text, nullable=False),
-    Column("report", Json, nullable=False),
+    Column("report", JsonOf(CalibrationReport), nullable=False),
     Column("requested_by", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     _one_of("noise", Noise),

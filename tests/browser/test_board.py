@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from setwise.models.evaluation.reports import report_calibration
+from setwise.models.calibration.recalibration import ReviewOutcomes
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.recalibration.report import RouteChange, RouteChanges
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange
 from setwise.service.pages.board.sections import SECTIONS
+from setwise.service.services.analysis.lessons import measure
 from tests.browser.site import PATIENCE_S, Site
 from tests.browser.watching import Faults, assert_accessible, until
 from tests.receiver import Receiver
-from tests.samples import calibration, job
+from tests.samples import calibration, calibration_report, job
 
 LARGEST_BYTES = 150_000
 
@@ -31,22 +33,22 @@ def learnt(site: Site) -> str:
     """Store a calibrator with a report as the service makes them; return its id."""
     draw = np.random.default_rng(3)
     confidence = draw.uniform(0.2, 0.95, 400)
-    halves = {
-        when: report_calibration(confidence, draw.random(400) < confidence**power).to_json()
-        for when, power in (("before", 3), ("after", 1))
-    }
-    flip = {"prediction_id": "note <1>", "before": 0.8, "after": 0.95}
-    routes = {
-        "documents": 120, "threshold": 0.9, "threshold_from": "the policy",
-        "to_auto": {"count": 1, "items": [flip]}, "to_review": {"count": 0, "items": []},
-    }  # fmt: skip
+    before, after = (
+        measure(confidence, ReviewOutcomes.of((draw.random(400) < confidence**power).astype(float)))
+        for power in (3, 1)
+    )
+    report = calibration_report()
+    sent = RouteChanges(1, (RouteChange("note <1>", 0.8, 0.95),))
+    report = replace(
+        report, before=before, after=after, routes=replace(report.routes, to_auto=sent)
+    )
     with site.services.reviews.begin() as transaction:
         stored = transaction.calibrations.page(after=None, limit=1).items
         if stored:
             return stored[0].id
         serving = transaction.models.active()
         assert serving is not None
-        made = replace(calibration(serving), report={**halves, "routes": routes})
+        made = replace(calibration(serving), report=report)
         transaction.calibrations.add(made)
     return made.id
 

@@ -91,8 +91,8 @@ def test_right_audits_keep_it_closed(loop: Loop) -> None:
     assert state.watch.position is Position.WATCHING
     assert state.trip is None
     counts = state.watch.counts()
-    assert counts["right"] == counts["audits"] > 20
-    assert state.false_alarm_bound == counts["audits"] / 200
+    assert counts.right == counts.audits > 20
+    assert state.false_alarm_bound == counts.audits / 200
 
 
 def test_the_trip_keeps_what_it_takes_to_decide_the_same_again(loop: Loop) -> None:
@@ -102,17 +102,17 @@ def test_the_trip_keeps_what_it_takes_to_decide_the_same_again(loop: Loop) -> No
     assert trip is not None
     assert trip.cause is TripCause.DRIFT
     evidence = trip.evidence
-    outcomes = str(evidence["outcomes"])
-    target = float(str(evidence["target_accuracy"]))
+    outcomes = evidence.outcomes
+    target = evidence.target_accuracy
     path = drift_statistic([symbol != "0" for symbol in outcomes], target)
     first = next(place for place, value in enumerate(path) if value >= 200.0)
-    assert path[first] == evidence["statistic"]
-    assert outcomes.count("0") == evidence["wrong"]
+    assert path[first] == evidence.statistic
+    assert outcomes.count("0") == evidence.wrong
     with loop.begin(read_only=True) as transaction:
         every = transaction.breakers.audits(trip.scorer, after=None, limit=999)
     ids = [one.prediction_id for one in every]
-    assert ids[first] == evidence["alarm_at"]
-    assert (ids[0], ids[-1]) == (evidence["first"], evidence["last"])
+    assert ids[first] == evidence.alarm_at
+    assert (ids[0], ids[-1]) == (evidence.first, evidence.last)
 
 
 def test_other_programs_and_the_trail_are_told_once(loop: Loop) -> None:
@@ -159,24 +159,23 @@ def test_what_leads_find_wrong_though_auditors_agreed_stops_sending(loop: Loop) 
     waits = [one for one in before.audits if one.chance is not None]
     assert 3 < len(waits) < 20
     assert {one.chance for one in waits} == {0.25}
-    assert before.counts()["unfinished"] == len(waits)
+    assert before.counts().unfinished == len(waits)
     assert max(before.path) < 20.0, "what waits counts as right"
     loop.settle(LEAD, wrong_below=1.0)
     state = loop.breaker(LEAD)
     assert state.trip is not None
     counts, evidence = state.watch.counts(), state.trip.evidence
-    assert counts["overlooked"] == counts["reread"] == counts["wrong"] > 1
-    weighed = evidence["stands_for"]
-    assert isinstance(weighed, dict)
+    assert counts.overlooked == counts.reread == counts.wrong > 1
+    weighed = evidence.stands_for
     assert weighed == {
         str(place): 4.0 for place, one in enumerate(state.watch.audits) if one.chance is not None
     }
     path = drift_statistic(
-        [symbol != "0" for symbol in str(evidence["outcomes"])],
+        [symbol != "0" for symbol in evidence.outcomes],
         0.8,
         stands_for=[weighed.get(str(place), 1.0) for place in range(40)],
     )
-    assert path.max() == evidence["statistic"] >= 200.0
+    assert path.max() == evidence.statistic >= 200.0
 
 
 def test_agreements_that_no_lead_reads_in_time_count_as_if_found_wrong(loop: Loop) -> None:
@@ -187,9 +186,8 @@ def test_agreements_that_no_lead_reads_in_time_count_as_if_found_wrong(loop: Loo
     trip = loop.watch()
     assert trip is not None
     assert trip.cause is TripCause.STALE
-    weighed = trip.evidence["stands_for"]
-    assert isinstance(weighed, dict)
-    assert len(weighed) == trip.evidence["overdue"]
+    weighed = trip.evidence.stands_for
+    assert len(weighed) == trip.evidence.overdue
     assert set(weighed.values()) == {4.0}
 
 
@@ -202,7 +200,7 @@ def test_one_wrong_document_that_is_sent_again_and_again_stops_nothing(same: str
         loop.predictions.predict([Submission(CLIENT, Document(id=name, text=text))])
     loop.read(wrong_below=1.0)
     watch = loop.breaker(LEAD).watch
-    assert (watch.counts()["audits"], watch.counts()["copies"]) == (1, 11)
+    assert (watch.counts().audits, watch.counts().copies) == (1, 11)
     assert watch.position is Position.WATCHING
 
 
@@ -210,7 +208,7 @@ def test_audits_of_what_would_not_be_sent_do_not_count(loop: Loop) -> None:
     fixed(loop)
     loop.predict(*["0.3"] * 30)
     loop.read(wrong_below=1.0)
-    assert loop.breaker(LEAD).watch.counts()["audits"] == 0
+    assert loop.breaker(LEAD).watch.counts().audits == 0
     assert loop.gate.trip_id is None
 
 
@@ -226,10 +224,10 @@ def test_another_target_begins_with_audits_of_its_own(loop: Loop) -> None:
     fixed(loop)
     loop.predict(*["0.9"] * 3)
     loop.read(wrong_below=1.0)
-    assert loop.breaker(LEAD).watch.counts()["wrong"] == 3
+    assert loop.breaker(LEAD).watch.counts().wrong == 3
     lower = change(threshold=0.8, target_accuracy=0.7, audits=ALL, reason="a target to begin with")
     loop.change_policy(ADMIN, lower, None)
-    assert loop.breaker(LEAD).watch.counts()["audits"] == 0
+    assert loop.breaker(LEAD).watch.counts().audits == 0
 
 
 def test_a_change_of_policy_does_not_start_sending_again(loop: Loop) -> None:
@@ -248,11 +246,9 @@ def test_what_was_proved_before_the_alarm_no_longer_counts(loop: Loop) -> None:
     assert loop.gate.threshold is None, "the old certificate is not found again"
     found = loop.certify(ADMIN.id)
     assert (found.threshold, found.reason) == (None, "no-audits")
-    excluded = found.evidence["excluded"]
-    assert isinstance(excluded, dict)
-    assert excluded["before the alarm"] > 20
+    assert found.evidence.excluded["before the alarm"] > 20
     assert found.attempt > 1
-    assert found.evidence["risk"] == risk_of_attempt(found.risk, 1), "new evidence, new risk"
+    assert found.evidence.risk == risk_of_attempt(found.risk, 1), "new evidence, new risk"
 
 
 def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:
@@ -276,7 +272,7 @@ def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:
     assert reset.certificate_id == proof.id
     assert reasons(loop.predict(*["0.95"] * 8)) == {Reason.ABOVE_THRESHOLD}
     state = loop.breaker(LEAD)
-    assert state.watch.counts()["wrong"] == 0, "the detector starts anew"
+    assert state.watch.counts().wrong == 0, "the detector starts anew"
     assert [(one.id, end) for one, end in state.trips] == [(reset.trip_id, reset)]
 
 
@@ -341,7 +337,7 @@ def test_sending_stops_where_audits_grow_stale(loop: Loop, many: bool) -> None:
     trip = loop.breaker(LEAD).trip
     assert trip is not None
     assert trip.cause is TripCause.STALE
-    assert trip.evidence["sent_since"] == (21 if many else 20)
+    assert trip.evidence.sent_since == (21 if many else 20)
     assert reasons(loop.predict("0.9")) == {Reason.BREAKER}
 
 
@@ -354,8 +350,8 @@ def test_audits_that_nobody_reads_stop_sending_without_speaking_against_the_evid
     trip = loop.watch()
     assert trip is not None
     assert trip.cause is TripCause.STALE
-    assert trip.evidence["overdue"] == trip.evidence["unfinished"] > 8
-    outcomes = str(trip.evidence["outcomes"])
+    assert trip.evidence.overdue == trip.evidence.unfinished > 8
+    outcomes = trip.evidence.outcomes
     assert drift_statistic([each == "1" for each in outcomes], 0.8).max() >= 200.0
 
 
@@ -381,7 +377,7 @@ def test_finished_audits_do_not_vouch_for_what_is_sent_while_another_is_overdue(
     trip = loop.watch()
     assert trip is not None
     assert trip.cause is TripCause.STALE
-    assert trip.evidence["overdue_since"] is not None
+    assert trip.evidence.overdue_since is not None
 
 
 def test_a_finished_audit_vouches_for_what_was_sent_before_it(loop: Loop) -> None:

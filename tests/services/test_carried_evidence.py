@@ -14,6 +14,7 @@ from setwise.service.domain.certification import AuditedPrediction, Score, Score
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.predictions import Decision, ScoredSet
 from setwise.service.domain.recalibration import Activate, Calibration, Options
+from setwise.service.domain.recalibration.report import CalibratorComparison
 from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.domain.truth import AuditReading
 from setwise.service.services import certification, recalibration
@@ -23,7 +24,7 @@ from tests import building
 from tests.database import ON_BOTH
 from tests.fakes import START, FakeCalibrators, FakePredictor, scored_set
 from tests.loop import Loop, remembered
-from tests.samples import ADMIN, add_predictions, calibration, model, prediction
+from tests.samples import ADMIN, add_predictions, calibration, calibration_report, model, prediction
 from tests.sqlite import Database
 
 OWN = "sha256:calibrator"
@@ -109,8 +110,8 @@ def test_a_new_calibrator_sends_at_once_what_the_audits_of_the_old_one_prove(
     with office.begin(read_only=True) as transaction:
         (proof, first) = transaction.certifications.page(after=None, limit=9).items
     assert (proof.attempt, proof.scorer) == (2, Scorer(MODEL.version, new.version))
-    assert proof.evidence["n_audits"] == first.evidence["n_audits"]
-    assert proof.evidence["risk"] == pytest.approx(0.2 / 6), "the count of attempts goes on"
+    assert proof.evidence.n_audits == first.evidence.n_audits
+    assert proof.evidence.risk == pytest.approx(0.2 / 6), "the count of attempts goes on"
     office.serve(-1.0, new.version)
     assert Decision.AUTO in {one.decision for one in office.predict(*["0.9"] * 8)}
 
@@ -121,7 +122,9 @@ def test_a_calibrator_that_proved_better_serves_with_its_certificate(
     office.certified()
     made = ConfidenceCorrection(-1.0, np.zeros(len(COLUMNS)), np.zeros(4))
     kept = StoredRecalibration(MODEL.version, OWN, made)
-    found = lessons.Learnt(kept, OWN, {}, better=True, blind_spot=None)
+    better = CalibratorComparison.tested(240, 0.02, 0.001)
+    report = replace(calibration_report(), comparison=better)
+    found = lessons.Learnt(kept, OWN, report, blind_spot=None)
     monkeypatch.setattr(lessons, "learn", lambda *_: found)
     monkeypatch.setattr(recalibration, "shortage", lambda *_: None)
     active, why = office.recalibration.run(Options(activate=Activate.IF_BETTER), lambda *_: None)
@@ -151,7 +154,7 @@ def test_audits_since_a_change_count_with_those_before_it(office: Office) -> Non
     before = sum(one.selection.role is AuditRole.CERTIFICATION for one in made)
     with office.begin(read_only=True) as transaction:
         (proof, _) = transaction.certifications.page(after=None, limit=9).items
-    assert office.certify(ADMIN.id).evidence["n_audits"] == proof.evidence["n_audits"] + before
+    assert office.certify(ADMIN.id).evidence.n_audits == proof.evidence.n_audits + before
 
 
 def test_without_a_certificate_in_force_the_schedule_decides_on_an_attempt(
@@ -176,10 +179,8 @@ def test_after_an_alarm_audits_from_before_it_prove_nothing_for_a_new_calibrator
     office.predict(*["0.9"] * 40)
     office.read()
     found = office.certify(ADMIN.id).evidence
-    excluded = found["excluded"]
-    assert isinstance(excluded, dict)
-    assert excluded["before the alarm"] > 0
-    assert found["n_drawn"] < 40
+    assert found.excluded["before the alarm"] > 0
+    assert found.n_drawn < 40
 
 
 def test_a_change_of_policy_before_the_next_prediction_keeps_the_new_certificate(

@@ -58,8 +58,8 @@ def test_audits_prove_a_threshold_that_then_sends_by_itself(loop: Loop) -> None:
     made = loop.certify(ADMIN.id)
     assert (made.threshold, made.reason, made.attempt) == (0.9, None, 1)
     drawn = [one for one in first if one.selection.role is AuditRole.CERTIFICATION]
-    assert made.evidence["n_audits"] == len(drawn)
-    assert made.evidence["n_predictions"] == len(first) - len(drawn)
+    assert made.evidence.n_audits == len(drawn)
+    assert made.evidence.n_predictions == len(first) - len(drawn)
     for text, reason in (("0.9", Reason.ABOVE_THRESHOLD), ("0.3", Reason.BELOW_THRESHOLD)):
         later = [one for one in loop.predict(*[text] * 8) if one.reason is not Reason.AUDIT]
         assert {one.reason for one in later} == {reason}
@@ -102,7 +102,7 @@ def test_an_agreement_counts_once_the_lead_who_reads_it_again_has(loop: Loop) ->
     loop.predict(*["0.9"] * 40)
     loop.settle(ANN)
     early = loop.certify(ADMIN.id)
-    assert (early.reason, early.evidence["n_audits"]) == ("no-audits", 0)
+    assert (early.reason, early.evidence.n_audits) == ("no-audits", 0)
     loop.settle(LEAD)
     assert loop.certify(ADMIN.id).threshold == 0.9
 
@@ -129,7 +129,7 @@ def test_the_chance_of_a_second_reading_is_stored_with_the_answer(loop: Loop) ->
         transaction.texts.forget([one.id for one in made])
         transaction.commit()
     known = loop.certify(ADMIN.id).evidence
-    assert known["excluded"]["too recent"] == len(found)  # type: ignore[index]
+    assert known.excluded["too recent"] == len(found)
 
 
 def test_leads_read_more_again_where_sets_may_be_sent(loop: Loop) -> None:
@@ -154,7 +154,7 @@ def test_audits_of_days_on_which_some_are_unread_are_left_out_and_counted(loop: 
     drawn = sum(one.selection.role is AuditRole.CERTIFICATION for one in made)
     found = loop.certify(ADMIN.id)
     assert found.reason == "no-audits"
-    excluded = found.evidence["excluded"]
+    excluded = found.evidence.excluded
     assert isinstance(excluded, dict)
     assert {why: n for why, n in excluded.items() if n} == {"too recent": drawn}
 
@@ -166,7 +166,7 @@ def test_if_every_document_is_audited_some_audits_set_the_thresholds(loop: Loop)
     proof = loop.certify(ADMIN.id)
     assert proof.threshold == 0.9
     kept = [one for one in made if one.selection.draw is not None and one.selection.draw < 0.9]
-    assert (proof.evidence["n_audits"], proof.evidence["n_predictions"]) == (
+    assert (proof.evidence.n_audits, proof.evidence.n_predictions) == (
         len(kept),
         80 - len(kept),
     )
@@ -179,7 +179,7 @@ def test_what_nobody_has_read_in_time_counts_as_wrong(loop: Loop) -> None:
     loop.now.advance(days=8)
     refused = loop.certify(ADMIN.id)
     assert refused.threshold is None
-    assert refused.evidence["unfinished"] > 10
+    assert refused.evidence.unfinished > 10
     loop.read()
     assert loop.certify(ADMIN.id).threshold == 0.9
 
@@ -191,8 +191,8 @@ def test_contradictions_that_no_lead_has_decided_say_nothing_about_missed_errors
     loop.predict(*["0.9"] * 40)
     loop.settle(ANN, wrong_below=1.0)
     found = loop.certify(ADMIN.id).evidence
-    assert found["undecided"] == found["n_audits"] == found["n_drawn"]
-    assert found["errors_known"] == 0
+    assert found.undecided == found.n_audits == found.n_drawn
+    assert found.errors_known == 0
 
 
 def test_a_document_that_came_twice_counts_once(loop: Loop) -> None:
@@ -202,7 +202,7 @@ def test_a_document_that_came_twice_counts_once(loop: Loop) -> None:
     loop.predict("0.9")
     loop.read()
     found = loop.certify(ADMIN.id)
-    assert found.evidence["n_audits"] == 1
+    assert found.evidence.n_audits == 1
 
 
 def test_audits_drawn_at_other_rates_count_too(loop: Loop) -> None:
@@ -213,7 +213,7 @@ def test_audits_drawn_at_other_rates_count_too(loop: Loop) -> None:
     loop.read()
     found = loop.certify(ADMIN.id)
     drawn = [one for one in (*first, *second) if one.selection.role is AuditRole.CERTIFICATION]
-    assert found.evidence["n_audits"] == len(drawn)
+    assert found.evidence.n_audits == len(drawn)
 
 
 def test_more_is_audited_until_something_is_sent_and_again_after_a_trip(loop: Loop) -> None:
@@ -242,7 +242,7 @@ def test_more_is_audited_until_something_is_sent_and_again_after_a_trip(loop: Lo
 def test_each_attempt_spends_its_share_of_the_risk(loop: Loop) -> None:
     loop.plan()
     loop.predict(*["0.9"] * 8)
-    risks = [loop.certify(ADMIN.id).evidence["risk"] for _ in range(3)]
+    risks = [loop.certify(ADMIN.id).evidence.risk for _ in range(3)]
     assert risks == pytest.approx([0.2 / 2, 0.2 / 6, 0.2 / 12])
 
 
@@ -333,15 +333,15 @@ def test_rules_count_only_the_audits_that_were_drawn_under_them() -> None:
     audited(loop)
     loop.plan(rules=[KEPT])
     added = loop.certify(ADMIN.id)
-    assert (added.reason, added.evidence["n_drawn"]) == ("no-audits", 0)
-    assert added.evidence["excluded"]["drawn under other rules"] > 8  # type: ignore[index]
+    assert (added.reason, added.evidence.n_drawn) == ("no-audits", 0)
+    assert added.evidence.excluded["drawn under other rules"] > 8
     loop.predict(*["0.9"] * 40)
     loop.read()
     assert loop.certify(ADMIN.id).threshold == 0.9
     loop.plan()
     removed = loop.certify(ADMIN.id).evidence
-    assert removed["n_drawn"] == added.evidence["excluded"]["drawn under other rules"]  # type: ignore[index]
-    assert removed["excluded"]["drawn under other rules"] > 8  # type: ignore[index]
+    assert removed.n_drawn == added.evidence.excluded["drawn under other rules"]
+    assert removed.excluded["drawn under other rules"] > 8
 
 
 def test_after_a_change_of_rules_the_schedule_waits_for_audits_drawn_under_them() -> None:
@@ -471,7 +471,7 @@ def test_a_floor_raises_the_threshold_to_one_that_is_proved_too(loop: Loop) -> N
     loop.read()
     made = loop.certify(ADMIN.id)
     assert made.threshold == 0.95
-    assert made.evidence["excluded"]["below the floor"] > 0
+    assert made.evidence.excluded["below the floor"] > 0
     for floor, threshold in ((0.92, 0.95), (0.97, None), (0.5, 0.95)):
         loop.plan(confidence_floor=floor)
         with loop.begin(read_only=True) as transaction:

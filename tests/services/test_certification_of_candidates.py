@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -20,10 +21,10 @@ from tests.services.test_files import Worker
 from tests.sqlite import Database
 
 OLD = replace(model("sha256:model"), summary={"calibrator_version": "sha256:calibrator"})
-MADE_AT = "2026-01-02T03:04:05+00:00"
+MADE_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NEW = replace(
     model("sha256:new"),
-    summary={"calibrator_version": "sha256:calibrator", "created_at": MADE_AT},
+    summary={"calibrator_version": "sha256:calibrator", "created_at": MADE_AT.isoformat()},
 )
 
 
@@ -94,9 +95,7 @@ def drawn(made: Sequence[Prediction]) -> int:
 
 
 def excluded(made: Certification) -> dict[str, int]:
-    found = made.evidence["excluded"]
-    assert isinstance(found, dict)
-    return {why: n for why, n in found.items() if n}
+    return {why: n for why, n in made.evidence.excluded.items() if n}
 
 
 def test_a_better_model_is_certified_and_sends_as_soon_as_it_is_activated(office: Office) -> None:
@@ -107,9 +106,9 @@ def test_a_better_model_is_certified_and_sends_as_soon_as_it_is_activated(office
     assert (proof.threshold, proof.attempt) == (0.95, 1)
     assert proof.scorer == Scorer("sha256:new", "sha256:calibrator")
     found = proof.evidence
-    assert found["n_audits"] == found["other_models"] == drawn(made)
-    assert found["n_predictions"] == len(made) - drawn(made)
-    assert found["trained_on_audits"] is False
+    assert found.n_audits == found.other_models == drawn(made)
+    assert found.n_predictions == len(made) - drawn(made)
+    assert found.trained_on_audits is False
     assert office.gate.threshold is None, "another model serves"
     office.models.activate(ADMIN, NEW.id)
     assert (office.gate.threshold, office.gate.certificate_id) == (0.95, proof.id)
@@ -149,7 +148,7 @@ def test_documents_whose_texts_are_erased_do_not_count(office: Office) -> None:
     with office.begin() as transaction:
         transaction.texts.purge([one.id for one in gone], office.now())
         transaction.commit()
-    assert office.try_new().evidence["n_audits"] == drawn(kept)
+    assert office.try_new().evidence.n_audits == drawn(kept)
 
 
 def test_after_its_activation_the_schedule_counts_what_was_held_back_then() -> None:
@@ -161,8 +160,8 @@ def test_after_its_activation_the_schedule_counts_what_was_held_back_then() -> N
     before = office.try_new().evidence
     office.models.activate(ADMIN, NEW.id)
     after = office.certify(ADMIN.id).evidence
-    assert after["held_back"] == before["held_back"] != 0
-    assert after["n_audits"] == before["n_audits"]
+    assert after.held_back == before.held_back != 0
+    assert after.n_audits == before.n_audits
 
 
 def test_unless_stated_only_documents_from_after_the_artifact_count(office: Office) -> None:
@@ -173,13 +172,13 @@ def test_unless_stated_only_documents_from_after_the_artifact_count(office: Offi
     office.documents -= 20
     late = office.audited(*["0.9"] * 60)
     proof = office.try_new(trained_on_audits=True)
-    assert proof.evidence["n_audits"] == drawn(late[20:]), "copies of earlier ones do not count"
-    assert proof.evidence["documents_since"] == MADE_AT
-    assert "trained_on_audits" not in proof.evidence
+    assert proof.evidence.n_audits == drawn(late[20:]), "copies of earlier ones do not count"
+    assert proof.evidence.documents_since == MADE_AT
+    assert proof.evidence.trained_on_audits is None
     stated = office.try_new()
-    assert stated.evidence["n_audits"] > proof.evidence["n_audits"]  # type: ignore[operator]
+    assert stated.evidence.n_audits > proof.evidence.n_audits
     again = office.try_new(trained_on_audits=True)
-    assert again.evidence["trained_on_audits"] is False, "what it let count still does"
+    assert again.evidence.trained_on_audits is False, "what it let count still does"
 
 
 def test_without_the_time_of_the_artifact_the_statement_is_required() -> None:
@@ -209,8 +208,8 @@ def test_what_a_label_rule_held_back_because_of_the_old_set_counts_as_wrong(
     assert drawn(held) == 0
     found = office.try_new()
     by_chance = sum(one.selection.draw < 0.5 for one in held if one.selection.draw is not None)
-    assert found.evidence["held_back"] == by_chance > 0
-    assert found.evidence["n_audits"] == drawn(known) + by_chance
+    assert found.evidence.held_back == by_chance > 0
+    assert found.evidence.n_audits == drawn(known) + by_chance
     assert found.threshold is None
 
 
@@ -225,8 +224,8 @@ def test_what_was_out_of_domain_counts_as_wrong_if_the_new_model_would_send_it(
     unknown = office.predict(*["unknown"] * 40)
     found = office.try_new()
     by_chance = sum(one.selection.draw < 0.5 for one in unknown if one.selection.draw is not None)
-    assert found.evidence["held_back"] == (0 if limited else by_chance)
-    assert found.evidence["n_audits"] == drawn(known) + (0 if limited else by_chance)
+    assert found.evidence.held_back == (0 if limited else by_chance)
+    assert found.evidence.n_audits == drawn(known) + (0 if limited else by_chance)
     assert found.threshold == (0.95 if limited else None)
 
 

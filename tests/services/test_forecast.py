@@ -109,7 +109,8 @@ def test_confidence_is_compared_with_correctness(begin: Transactions) -> None:
 
 def test_the_curve_falls_from_everything_to_nothing(begin: Transactions) -> None:
     fill(begin, 0.1, 0.5, 0.9)
-    now, curve = building.reports(begin).automation(LEAD, 100)
+    automation = building.reports(begin).automation(LEAD, 100)
+    now, curve = automation.now, automation.items
     assert now.sent == 0
     assert [curve[0].sent, curve[20].sent, curve[-1].sent] == [3, 2, 0]
     coverage = [one.coverage for one in curve]
@@ -162,15 +163,15 @@ def advised(found: list[Evidence], target: float) -> Advice:
 
 def test_without_checks_a_confident_model_is_given_no_threshold() -> None:
     sure = [evidence(0.99, None)] * 50
-    assert advised(sure, 0.95)[:2] == (None, 45)
-    assert advised([*sure, evidence(0.99, True)], 0.95)[:2] == (None, 44)
-    assert advised([], 0.95)[:2] == (None, 45)
+    for found, missing in ((sure, 45), ([*sure, evidence(0.99, True)], 44), ([], 45)):
+        advice = advised(found, 0.95)
+        assert (advice.threshold, advice.checks_missing) == (None, missing)
 
 
 def test_a_threshold_that_the_checks_contradict_is_never_advised() -> None:
     found = [evidence(0.94, n % 5 < 2) for n in range(15)]
     advice = advised(found, 0.95)
-    assert advice[:2] == (None, None)
+    assert (advice.threshold, advice.checks_missing) == (None, None)
     assert advice.sentence == (
         "No threshold can be advised: at none are 95.0 % of the checked sets right."
     )
@@ -222,7 +223,7 @@ def test_advice_misses_the_target_as_seldom_as_its_risk_says(runs: int, checks: 
 def test_advice_says_where_the_confidences_lead_astray() -> None:
     surest = [evidence(0.99, True)] * 60
     advice = advised([*surest, *(evidence(0.98, n % 3 > 0) for n in range(200))], 0.95)
-    assert advice[:2] == (None, None)
+    assert (advice.threshold, advice.checks_missing) == (None, None)
     assert "promise most at 0.980, where 74.2 % of the checked sets are right" in advice.sentence
     advice = advised([*surest, *(evidence(0.98, n % 22 > 0) for n in range(200))], 0.95)
     assert advice.threshold is None

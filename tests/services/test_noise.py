@@ -325,20 +325,20 @@ def test_an_auditor_who_stops_looking_shows_in_the_agreements_that_leads_read_ag
     readers.audit(ANN, 300, alpha=0.2, beta=0.05)
     readers.audit(CAT, 120, alpha=0.0, beta=1.0)
     annotators = Annotators(readers.database, FakeClock(), new_id)
-    of = {report.annotator.id: report.agreements for report in annotators.page(LEAD)}
+    of = {report.id: report.agreements for report in annotators.page(LEAD)}
     ann, cat = of[ANN.id], of[CAT.id]
     assert ann is not None
     assert cat is not None
     assert ann.rate is not None
     assert cat.rate is not None
     assert ann.rate.high < 0.1 < 0.3 < cat.rate.low
-    assert cat.rate.estimate == cat.contradicted / cat.read_again
+    assert cat.rate.value == cat.contradicted / cat.read_again
     n, k = cat.read_again, cat.contradicted
     # Clopper and Pearson's: at each bound, what was found has a chance of one in twenty.
     assert binom.sf(k - 1, n, cat.rate.low) == pytest.approx(0.05)
     assert binom.cdf(k, n, cat.rate.high) == pytest.approx(0.05)
     withheld = replace(annotators, personal_figures="self")
-    others = [report for report in withheld.page(LEAD) if report.annotator.id != LEAD.id]
+    others = [report for report in withheld.page(LEAD) if report.id != LEAD.id]
     assert {report.agreements for report in others} == {None}
     assert withheld.own(CAT).agreements == cat
 
@@ -350,7 +350,8 @@ def test_the_interval_of_alpha_holds_whatever_leads_decide_on_what_waits(readers
     assert found.waiting > 50
     assert found.estimate.alpha.estimate < 0.15
     assert found.estimate.alpha.low < 0.2 < found.estimate.alpha.high
-    assert found.shown()["estimate"]["waiting"] == found.waiting  # type: ignore[index]
+    assert found.blind is not None
+    assert found.blind.waiting == found.waiting
 
 
 def test_second_readings_are_shown_and_only_warn(readers: Readers) -> None:
@@ -368,11 +369,10 @@ def test_second_readings_are_shown_and_only_warn(readers: Readers) -> None:
     assert abs(found.rates.alpha - 0.1) < 0.06
 
 
-def test_what_is_known_is_shown_as_plain_values(readers: Readers) -> None:
+def test_what_is_known_is_shown(readers: Readers) -> None:
     readers.audit(ANN, 400, alpha=0.2, beta=0.05)
-    shown = readers.report.groups["default"].shown()
-    estimate = shown["estimate"]
-    assert isinstance(estimate, dict)
-    assert estimate["pooled"] == ["default"]
-    assert 0.0 < estimate["alpha"]["low"] < estimate["alpha"]["value"] < estimate["alpha"]["high"]
-    assert shown["usable"] is True
+    report = readers.report.groups["default"]
+    assert report.blind is not None
+    assert report.blind.pooled == ("default",)
+    assert 0.0 < report.blind.alpha.low < report.blind.alpha.value < report.blind.alpha.high
+    assert report.usable

@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -38,7 +38,11 @@ from setwise.service.domain.recalibration import (
     Noise,
     Options,
     Rates,
-    verdict,
+)
+from setwise.service.domain.recalibration.report import (
+    ErrorsCorrected,
+    GroupErrors,
+    OriginalRows,
 )
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.services.policy import Policies
@@ -168,11 +172,6 @@ class Loop:
 
         return self.recalibration.run(Options(**options), report, requested_by=ADMIN.id)
 
-    def rows(self, made: Calibration) -> Mapping[str, object]:
-        rows = made.report["rows"]
-        assert isinstance(rows, Mapping)
-        return rows
-
 
 @pytest.fixture
 def loop(begin: Transactions) -> Loop:
@@ -186,15 +185,15 @@ def test_reviews_teach_how_sure_to_be(loop: Loop) -> None:
     made, why = loop.run(activate=Activate.IF_BETTER)
     assert made.active
     assert why.startswith("it is better, so it serves now. No certificate holds")
-    assert "No certificate holds" in str(made.report["sending"])
-    before, after = made.report["before"], made.report["after"]
-    assert after["brier"]["value"] < before["brier"]["value"]
-    assert after["alignment_error"]["value"] < before["alignment_error"]["value"] / 3
-    assert made.report["comparison"]["p_value"] < 0.01
-    judged = [half["judgement"]["sentence"] for half in (before, after)]
+    assert "No certificate holds" in made.report.sending
+    before, after = made.report.before, made.report.after
+    assert after.brier.value < before.brier.value
+    assert after.alignment_error.value < before.alignment_error.value / 3
+    assert made.report.comparison.p_value < 0.01
+    judged = [half.judgement.sentence for half in (before, after)]
     assert ["numbers are off" in sentence for sentence in judged] == [True, False]
     assert all("(AUROC 0." in sentence for sentence in judged)
-    assert loop.rows(made)["used"] == 400
+    assert made.report.rows.used == 400
     assert made.replaces == "sha256:calibrator"
     assert made.version != made.replaces
     assert [message for _, message in loop.told if message.startswith("fold")] == [
@@ -231,9 +230,9 @@ def test_what_proves_the_threshold_teaches_nothing(loop: Loop) -> None:
     loop.settle(LEAD)
     learnt, _ = loop.run()
     assert 0 < len(to_certify) < 40
-    assert loop.rows(learnt)["excluded"][TO_CERTIFY] == len(to_certify)
-    assert loop.rows(learnt)["used"] == 240 - len(to_certify)
-    assert loop.rows(learnt)["by_source"] == {"audit": 240 - len(to_certify)}
+    assert learnt.report.rows.excluded[TO_CERTIFY] == len(to_certify)
+    assert learnt.report.rows.used == 240 - len(to_certify)
+    assert learnt.report.rows.by_source == {"audit": 240 - len(to_certify)}
 
 
 def test_audits_weigh_as_much_as_the_sets_that_were_sent(
@@ -248,7 +247,7 @@ def test_audits_weigh_as_much_as_the_sets_that_were_sent(
     learnt, _ = loop.run()
     # Accuracy over the whole stream; over what was read it is that of the unsure half, nearly.
     expected = sum(one.scored.confidence for one in made) / len(made)
-    assert learnt.report["before"]["accuracy"] == pytest.approx(expected, abs=0.07)
+    assert learnt.report.before.accuracy == pytest.approx(expected, abs=0.07)
 
 
 def test_contradictions_that_wait_for_a_lead_are_left_out_and_said(loop: Loop) -> None:
@@ -259,13 +258,13 @@ def test_contradictions_that_wait_for_a_lead_are_left_out_and_said(loop: Loop) -
         loop.run()
     loop.settle(LEAD, 70)
     learnt, _ = loop.run()
-    (warned,) = learnt.report["warnings"]
+    (warned,) = learnt.report.warnings
     assert "wait for a lead" in warned
     loop.settle(LEAD)
     learnt, _ = loop.run()
-    assert learnt.report["warnings"] == []
-    assert loop.rows(learnt)["used"] == 330
-    assert loop.rows(learnt)["excluded"][WAITS_FOR_A_LEAD] == 0
+    assert learnt.report.warnings == ()
+    assert learnt.report.rows.used == 330
+    assert learnt.report.rows.excluded[WAITS_FOR_A_LEAD] == 0
 
 
 def test_a_model_without_history_learns_from_the_fiftieth_review_on() -> None:
@@ -277,17 +276,17 @@ def test_a_model_without_history_learns_from_the_fiftieth_review_on() -> None:
         loop.run()
     loop.review(loop.predict(1))
     learnt, _ = loop.run(activate=Activate.IF_BETTER)
-    rows = loop.rows(learnt)
-    assert (rows["used"], rows["original"]["rows"]) == (50, 0)
-    assert rows["original"]["reason"] == "the model was started without history"
-    assert learnt.report["comparison"]["n"] == 50
+    rows = learnt.report.rows
+    assert (rows.used, rows.original.rows) == (50, 0)
+    assert rows.original.reason == "the model was started without history"
+    assert learnt.report.comparison.n == 50
 
 
 def test_outcomes_teach_too(loop: Loop) -> None:
     loop.change_policy(ADMIN, change(threshold=0.0), None)
     loop.report(loop.predict(LEAST_ROWS), lambda place: RIGHT if place % 3 else WRONG)
     learnt, _ = loop.run()
-    assert loop.rows(learnt)["by_source"] == {"outcome": LEAST_ROWS}
+    assert learnt.report.rows.by_source == {"outcome": LEAST_ROWS}
 
 
 def test_known_noise_is_corrected_for(loop: Loop) -> None:
@@ -296,19 +295,11 @@ def test_known_noise_is_corrected_for(loop: Loop) -> None:
     naive, _ = loop.run()
     aware, _ = loop.run(noise=Noise.KNOWN, rates=rates)
     expected = 0.35 + 0.3 * 0.52
-    assert naive.report["before"]["accuracy"] < expected - 0.08
-    assert aware.report["before"]["accuracy"] == pytest.approx(expected, abs=0.08)
+    assert naive.report.before.accuracy < expected - 0.08
+    assert aware.report.before.accuracy == pytest.approx(expected, abs=0.08)
     assert aware.version != naive.version
-    assert aware.report["noise"] == {
-        "mode": "known",
-        "groups": {
-            "default": {
-                "rows": 600,
-                "alpha": pytest.approx(0.3),
-                "beta": pytest.approx(0.05),
-            }
-        },
-    }
+    groups = {"default": GroupErrors(600, pytest.approx(0.3), pytest.approx(0.05))}
+    assert aware.report.noise == ErrorsCorrected("known", groups)
 
 
 @pytest.mark.parametrize("training_rate", [0.0, 0.5])
@@ -323,7 +314,7 @@ def test_reviews_of_what_is_not_sent_do_not_vouch_for_what_is(
     loop.settle(LEAD)
     made, why = loop.run(activate=Activate.IF_BETTER)
     assert made.active is (training_rate > 0)
-    warned = [str(each) for each in made.report["warnings"]]
+    warned = made.report.warnings
     assert any("audit.training_rate" in each for each in warned) is (training_rate == 0)
     assert ("training audits or outcomes" in why) is (training_rate == 0)
 
@@ -342,13 +333,13 @@ def test_gold_labels_judge_what_was_fitted_with_wrong_rates(
     # Judged by the same rates, such a calibrator would always be better.
     learnt, why = loop.run(**blind)
     assert not learnt.active
-    assert learnt.report["comparison"]["better"] is True
+    assert learnt.report.comparison.better is True
     assert "set by hand" in why
     made = loop.predict(150)
     loop.report(made, lambda place: loop.answer(made[place]))
     learnt, _ = loop.run(**blind)
     assert not learnt.active
-    assert learnt.report["comparison"]["judged_by"] == "gold labels"
+    assert learnt.report.comparison.judged_by == "gold labels"
 
 
 def test_rates_that_nobody_keeps_are_asked_for(loop: Loop) -> None:
@@ -368,10 +359,10 @@ def test_each_answer_has_the_rates_of_its_group(loop: Loop) -> None:
     loop.review(loop.predict(3), LEAD, group="students")
     for noise in (Noise.KNOWN, Noise.ESTIMATED):
         learnt, _ = loop.run(noise=noise)
-        assert loop.rows(learnt)["used"] == LEAST_ROWS
-        assert loop.rows(learnt)["excluded"][NO_RATES] == 3
-        assert learnt.report["noise"]["groups"] == {
-            "coders": {"rows": LEAST_ROWS, "alpha": pytest.approx(0.1), "beta": 0.0}
+        assert learnt.report.rows.used == LEAST_ROWS
+        assert learnt.report.rows.excluded[NO_RATES] == 3
+        assert learnt.report.noise.groups == {
+            "coders": GroupErrors(LEAST_ROWS, pytest.approx(0.1), 0.0)
         }
 
 
@@ -380,11 +371,11 @@ def test_the_next_calibrator_is_compared_on_what_neither_has_seen(loop: Loop) ->
     first, _ = loop.run(activate=Activate.IF_BETTER)
     loop.review(loop.predict(100), ANN)
     second, why = loop.run(activate=Activate.IF_BETTER)
-    assert (second.active, why) == (False, verdict(second.report))
+    assert (second.active, why) == (False, second.report.comparison.sentence)
     assert why.startswith("not compared: 100 rows")
     assert second.replaces == first.version
-    assert second.report["comparison"]["n"] == 100
-    assert "takes 200" in second.report["comparison"]["reason"]
+    assert second.report.comparison.n == 100
+    assert "takes 200" in second.report.comparison.reason
     with loop.begin(read_only=True) as transaction:
         active = transaction.calibrations.active(loop.model.id)
     assert active is not None
@@ -421,18 +412,16 @@ def test_what_the_model_said_by_itself_is_what_is_learnt_from(loop: Loop) -> Non
 def test_the_rows_of_training_enter_and_are_counted(loop: Loop) -> None:
     loop.review(loop.predict(LEAST_ROWS))
     without, _ = loop.run()
-    assert loop.rows(without)["original"] == {
-        "rows": 0,
-        "worth": 0.0,
-        "reason": "the artifact is from before they were kept",
-    }
+    assert without.report.rows.original == OriginalRows(
+        0, 0.0, "the artifact is from before they were kept"
+    )
     n = 400
     labels = RaggedSets(np.arange(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int32))
     half, none = np.full(n, 0.5), np.zeros(n)
     sets = AnnouncedSets(half, half, none, half, labels, n_labels=4)
     loop.calibrators.original = CalibrationRows(sets, np.ones(n, dtype=np.uint8))
     beside, _ = loop.run()
-    assert loop.rows(beside)["original"] == {"rows": n, "worth": pytest.approx(100.0)}
+    assert beside.report.rows.original == OriginalRows(n, pytest.approx(100.0))
     assert beside.version != without.version
 
 
@@ -441,12 +430,12 @@ def test_routes_that_would_change_are_listed(loop: Loop) -> None:
     made = loop.predict(360)
     loop.report(made, lambda place: loop.answer(made[place]))
     learnt, _ = loop.run()
-    routes = learnt.report["routes"]
-    assert (routes["threshold"], routes["threshold_from"]) == (0.6, "the policy")
-    assert routes["to_review"]["count"] > 50
-    assert len(routes["to_review"]["items"]) == min(200, routes["to_review"]["count"])
-    for one in routes["to_review"]["items"]:
-        assert one["after"] < 0.6 <= one["before"]
+    routes = learnt.report.routes
+    assert (routes.threshold, routes.threshold_from) == (0.6, "the policy")
+    assert routes.to_review.count > 50
+    assert len(routes.to_review.items) == min(200, routes.to_review.count)
+    for one in routes.to_review.items:
+        assert one.after < 0.6 <= one.before
 
 
 def test_too_few_reviews_are_counted(loop: Loop) -> None:
@@ -465,7 +454,7 @@ def test_after_a_drift_alarm_only_later_documents_teach(loop: Loop) -> None:
         loop.run()
     loop.review(loop.predict(LEAST_ROWS), ANN)
     made, _ = loop.run()
-    assert loop.rows(made)["used"] == LEAST_ROWS
+    assert made.report.rows.used == LEAST_ROWS
 
 
 def test_a_damaged_model_changes_nothing(loop: Loop) -> None:

@@ -154,16 +154,16 @@ def test_other_segments_have_the_risk_that_is_left(quick: Sites) -> None:
     quick.divide(SegmentBy())
     quick.send(*["north"] * 10)
     quick.check()
-    assert quick.certify().evidence["risk"] == pytest.approx(0.3 / 2)
+    assert quick.certify().evidence.risk == pytest.approx(0.3 / 2)
     quick.divide()
     quick.arrive("north")
-    risks = [quick.certify(segment="north").evidence["risk"] for _ in range(2)]
+    risks = [quick.certify(segment="north").evidence.risk for _ in range(2)]
     assert risks == pytest.approx([0.15 / 3 / 2, 0.15 / 3 / 6])
     quick.divide(replace(BY_SITE, field="ward"))
-    risks.append(quick.certify(segment="other").evidence["risk"])
+    risks.append(quick.certify(segment="other").evidence.risk)
     assert risks[-1] == pytest.approx((0.15 - sum(risks[:2])) / 3 / 2)
     quick.divide(SegmentBy())
-    assert quick.certify().evidence["risk"] == pytest.approx((0.3 - sum(risks)) / 6), "its second"
+    assert quick.certify().evidence.risk == pytest.approx((0.3 - sum(risks)) / 6), "its second"
 
 
 def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> None:
@@ -175,7 +175,7 @@ def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> Non
     ended = quick.divide()
     assert quick.actions("policy.changed")[-1]["certificate_ends"] is not None
     assert ended.values == ("north", "south", "other")
-    assert quick.certify(segment="north").evidence["n_audits"] == 0, "they had a part in the choice"
+    assert quick.certify(segment="north").evidence.n_audits == 0, "they had a part in the choice"
     assert reasons(quick.send("north", "south")) == {Reason.NO_THRESHOLD}
 
 
@@ -249,7 +249,7 @@ def test_one_segment_has_one_certificate_at_the_whole_risk_and_new_sites_wait(qu
     quick.certify_if_due()
     (proof,) = quick.attempts()
     assert (policy.values, proof.segment, proof.threshold) == (("other",), "site=other", 0.9)
-    assert proof.evidence["risk"] == pytest.approx(0.3 / 2), "of one certificate without segments"
+    assert proof.evidence.risk == pytest.approx(0.3 / 2), "of one certificate without segments"
     assert reasons(quick.send(*["north", "south"] * 4)) == {Reason.ABOVE_THRESHOLD}
     assert reasons(quick.send(*["late"] * 40)) == {Reason.NO_THRESHOLD}
     quick.check()
@@ -296,8 +296,8 @@ def test_an_alarm_in_other_sets_aside_what_a_later_segment_had_before() -> None:
         loop.certify_if_due()
     assert len(loop.actions("policy.tripped")) == 1
     loop.divide(replace(BY_SITE, most=4))
-    assert loop.certify(segment="west").n_drawn == 0
-    assert loop.certify(segment="north").n_drawn > 25
+    assert loop.certify(segment="west").evidence.n_drawn == 0
+    assert loop.certify(segment="north").evidence.n_drawn > 25
 
 
 def test_a_segment_that_was_tried_stays_listed_and_counts(quick: Sites) -> None:
@@ -443,8 +443,8 @@ def test_reports_speak_of_one_segment(quick: Sites) -> None:
     quick.certifications.list_segments()
     reports = building.reports(quick.begin, quick.now)
     for segment, n in (("north", 3), ("south", 2), ("other", 1), (None, 6)):
-        now, curve = reports.automation(LEAD, 100, segment)
-        assert (now.documents, curve[0].sent) == (n, n)
+        forecast = reports.automation(LEAD, 100, segment)
+        assert (forecast.now.documents, forecast.items[0].sent) == (n, n)
     with pytest.raises(InvalidRequest, match="no segment 'west'"):
         reports.reliability(LEAD, 100, "west")
 

@@ -7,7 +7,12 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
+from setwise.service.domain.certification import (
+    AuditedPrediction,
+    CertificationEvidence,
+    Scorer,
+    gather,
+)
 from setwise.service.domain.policy import first_policy
 from setwise.service.domain.routing.audits import READING_TIME, AuditPlan, RereadDraw
 from setwise.service.domain.routing.rules import Rule
@@ -78,7 +83,7 @@ def attempt(
     rules: Mapping[str, Sequence[Rule]] | None = None,
     predicted: Sequence[float] = (CONFIDENCE,) * 100,
     **question: float,
-) -> Mapping[str, object]:
+) -> CertificationEvidence:
     """Return the evidence of an attempt, as `Certifications` makes it.
 
     ``rules``: Those of each policy, "now" among them.
@@ -93,4 +98,4 @@ def attempt(
 
 def certified(*parts: Audits, **rest: object) -> bool:
     """Return whether an attempt proves a threshold."""
-    return attempt(*parts, **rest)["certified"] is True
+    return attempt(*parts, **rest).certified

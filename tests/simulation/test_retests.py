@@ -47,7 +47,7 @@ def _certification(evidence, place: int) -> Certification:
         target_accuracy=POLICY.target_accuracy,
         risk=GATE.risk,
         attempt=place,
-        threshold=evidence["threshold"] if evidence["certified"] else None,
+        threshold=evidence.threshold,
         reason=None,
         further_audits=None,
         evidence=evidence,

@@ -89,7 +89,7 @@ def test_audits_that_end_at_one_instant_trip_it_together_and_once(engine: Engine
     state = building.breaker(begin, rule=RULE).get(SYSTEM)
     assert state.trip is not None
     assert len(state.trips) == 1
-    assert state.trip.evidence["outcomes"] == "0" * WRONG
+    assert state.trip.evidence.outcomes == "0" * WRONG
     assert breaker.watch() is None
 
 
@@ -227,12 +227,12 @@ def test_no_audit_is_lost_or_counted_twice_when_a_process_is_killed(
         ).scalar_one()
     assert ended - len(acknowledged) in {0, 1}, "at most the one under way is not acknowledged"
     counts = building.breaker(begin, rule=RULE).get(SYSTEM).watch.counts()
-    assert counts["audits"] == counts["wrong"] + counts["unfinished"] == 60
-    assert counts["wrong"] == ended
+    assert counts.audits == counts.wrong + counts.unfinished == 60
+    assert counts.wrong == ended
     # The schedule sees, by its own rule, what the killed process counted.
     tripped = building.breaker(begin, rule=RULE).watch()
     assert tripped is not None
-    assert tripped.evidence["wrong"] == ended
+    assert tripped.evidence.wrong == ended
 
 
 def _end_killed(process: "subprocess.Popen[str]") -> None:

@@ -21,7 +21,9 @@ from tests.samples import (
     ANN,
     add_predictions,
     calibration,
+    calibration_report,
     certification,
+    certification_evidence,
     job,
     key,
     message,
@@ -31,6 +33,7 @@ from tests.samples import (
     reset,
     task,
     trip,
+    trip_evidence,
 )
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
@@ -222,7 +225,8 @@ ROWS: dict[str, dict[str, object]] = {
         "id": MISSING, "model_version": "m", "calibrator_version": "c",
         "policy_version": FIRST_POLICY_VERSION, "target_accuracy": 0.9,
         "risk": 0.1, "attempt": 7,
-        "threshold": 0.5, "evidence": {}, "requested_by": "x", "created_at": START,
+        "threshold": 0.5, "evidence": certification_evidence(), "requested_by": "x",
+        "created_at": START,
     },
     "annotator_groups": {
         "id": "coders", "name": "Coders", "version": 1, "changed_at": START, "changed_by": "x",
@@ -231,12 +235,13 @@ ROWS: dict[str, dict[str, object]] = {
     "labels": {"label": "x", "state": "accepted", "in_model": False, "version": 1},
     "calibrations": {
         "id": MISSING, "model_id": None, "model_version": "m", "version": "v", "replaces": "c",
-        "location": "calibrators/v", "noise": "known", "report": {}, "requested_by": "x",
-        "created_at": START,
+        "location": "calibrators/v", "noise": "known", "report": calibration_report(),
+        "requested_by": "x", "created_at": START,
     },
     "breaker_trips": {
         "id": MISSING, "cause": "drift", "model_version": "m", "calibrator_version": "c",
-        "policy_version": MISSING, "target_accuracy": 0.9, "evidence": {}, "created_at": START,
+        "policy_version": MISSING, "target_accuracy": 0.9, "evidence": trip_evidence(),
+        "created_at": START,
     },
     "breaker_resets": {"id": MISSING, "trip_id": None, "created_by": "x", "created_at": START},
     "deliveries": {

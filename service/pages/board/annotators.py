@@ -1,7 +1,7 @@
 """Groups of annotators: who belongs to which, and their error rates."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeGuard
+from collections.abc import Callable, Sequence
+from typing import Annotated, NamedTuple
 
 from markupsafe import Markup
 
@@ -20,7 +20,7 @@ from setwise.service.requests.annotators import (
     AnnotatorRequest,
     GroupRequest,
 )
-from setwise.service.services.analysis.noise import GroupReport
+from setwise.service.services.analysis.noise import GroupReport, NoiseRate
 from setwise.service.services.annotators import AnnotatorReport
 
 GROUPS = "/board/groups"
@@ -116,39 +116,34 @@ PLACE = Action(
 )
 
 
-def estimate(of: Mapping[str, object], name: str, group: str) -> str:
+def estimate(rate: NoiseRate, pooled: Sequence[str], group: str) -> str:
     """Return a rate of a group with its interval, in percent, and the groups that it describes.
 
-    >>> rate = {"value": 0.05, "low": 0.01, "high": 0.125, "checked": 40}
-    >>> estimate({"alpha": rate, "pooled": ["coders"]}, "alpha", "coders")
+    >>> rate = NoiseRate(value=0.05, low=0.01, high=0.125, level=0.9, checked=40)
+    >>> estimate(rate, ["coders"], "coders")
     '5.0 % (1.0 % to 12.5 %, 40 checked)'
-    >>> estimate({"alpha": rate, "pooled": ["coders", "nurses"]}, "alpha", "coders")
+    >>> estimate(rate, ["coders", "nurses"], "coders")
     '5.0 % (1.0 % to 12.5 %, 40 checked) of this group and nurses together'
     """
-    rate, pooled = of[name], of["pooled"]
-    others = [each for each in pooled if each != group] if isinstance(pooled, list) else []
+    others = [each for each in pooled if each != group]
     whose = f" of this group and {', '.join(others)} together" if others else ""
-    return f"{_interval(rate)}{whose if _known(rate) else ''}"
+    return f"{_interval(rate)}{whose if rate.checked else ''}"
 
 
-def _known(rate: object) -> TypeGuard[Mapping[str, Any]]:  # Any: numbers
-    return isinstance(rate, Mapping) and bool(rate["checked"])
-
-
-def _interval(rate: object) -> str:
-    if not _known(rate):
+def _interval(rate: NoiseRate | None) -> str:
+    if rate is None or not rate.checked:
         return "unknown"
-    value, low, high = (numerals.percent(float(rate[key])) for key in ("value", "low", "high"))
-    few = "only " if rate["checked"] < FEW else ""
-    return f"{value} ({low} to {high}, {few}{rate['checked']:,} checked)"
+    value, low, high = map(numerals.percent, (rate.value, rate.low, rate.high))
+    few = "only " if rate.checked < FEW else ""
+    return f"{value} ({low} to {high}, {few}{rate.checked:,} checked)"
 
 
 def _pace(report: AnnotatorReport) -> str:
     """Return the pace of the last four weeks.
 
-    >>> from setwise.service.domain.annotators import Annotator, ReviewPace
-    >>> someone = Annotator("x", "coders", 1)
-    >>> [_pace(AnnotatorReport(someone, "Ann", pace=ReviewPace(n, 31.4))) for n in (12, 400)]
+    >>> from setwise.service.domain.annotators import ReviewPace
+    >>> paces = [ReviewPace(n, 31.4) for n in (12, 400)]
+    >>> [_pace(AnnotatorReport("x", "Ann", "coders", 1, pace=pace)) for pace in paces]
     ['31 seconds (only 12 decisions)', '31 seconds (400 decisions)']
     """
     if report.pace is None or report.pace.median_seconds is None:
@@ -160,10 +155,9 @@ def _pace(report: AnnotatorReport) -> str:
 
 def in_a_line(report: AnnotatorReport) -> str:
     """Return a person's own figures in a line."""
-    rates = report.shown()
     return (
         f"Your median time for a document in the last four weeks: {_pace(report)}. Right sets "
-        f"rejected: {_interval(rates['alpha'])}. Wrong sets accepted: {_interval(rates['beta'])}."
+        f"rejected: {_interval(report.alpha)}. Wrong sets accepted: {_interval(report.beta)}."
     )
 
 
@@ -195,11 +189,11 @@ def _rate(report: GroupReport, name: str) -> object:
     """Return a rate of a group: the fixed one, or its estimate."""
     if report.group.fixed:
         return f"{100 * getattr(report.group.fixed, name):.1f} %"
-    shown = report.shown()["estimate"]
-    if not isinstance(shown, Mapping):
+    blind = report.blind
+    if blind is None:
         return ui.quiet("unknown")
     behind = documents.address(group=report.group.id, audited=_AUDITED[name])
-    return ui.link(behind, estimate(shown, name, report.group.id))
+    return ui.link(behind, estimate(getattr(blind, name), blind.pooled, report.group.id))
 
 
 def _source(report: GroupReport) -> Markup:
@@ -211,13 +205,12 @@ def _source(report: GroupReport) -> Markup:
 
 def _placing(call: Call, report: AnnotatorReport, groups: Sequence[GroupReport]) -> Markup:
     """Return the form that moves an annotator; without the permission, the group."""
-    annotator = report.annotator
     if not call.caller.may(Permission.ADMINISTER):
-        return Markup("{}").format(annotator.group)
+        return Markup("{}").format(report.group)
     options = [
         Markup('<option value="{}"{}>{}</option>').format(
             group.group.id,
-            Markup(" selected") if group.group.id == annotator.group else "",
+            Markup(" selected") if group.group.id == report.group else "",
             group.group.name,
         )
         for group in groups
@@ -233,11 +226,11 @@ def _placing(call: Call, report: AnnotatorReport, groups: Sequence[GroupReport])
     ).format(
         GROUPS,
         call.visit.csrf,
-        annotator.id,
-        annotator.version,
-        report.name or annotator.id,
+        report.id,
+        report.version,
+        report.name or report.id,
         ui.joined(*options),
-        report.name or annotator.id,
+        report.name or report.id,
     )
 
 
@@ -264,10 +257,10 @@ _GROUPS: Sequence[ui.Column[_GroupRow]] = (
 
 def _own_rate(report: AnnotatorReport, name: str) -> object:
     """Return a rate of an annotator, with a link to the answers behind it."""
-    interval = _interval(report.shown()[name])
+    interval = _interval(getattr(report, name))
     if interval == "unknown":
         return ui.quiet(interval)
-    behind = documents.address(reviewer=report.annotator.id, audited=_AUDITED[name])
+    behind = documents.address(reviewer=report.id, audited=_AUDITED[name])
     return ui.link(behind, interval)
 
 
@@ -276,35 +269,36 @@ def _agreements(report: AnnotatorReport) -> object:
     if report.agreements is None or (rate := report.agreements.rate) is None:
         return ui.quiet("none read again")
     low, high = numerals.percent(rate.low), numerals.percent(rate.high)
-    behind = documents.address(reviewer=report.annotator.id, audited=Audited.AGREED)
+    behind = documents.address(reviewer=report.id, audited=Audited.AGREED)
     counts = f"{report.agreements.contradicted:,} of {report.agreements.read_again:,} read again"
     return ui.link(behind, f"{counts} ({low} to {high})")
+
+
+def _if_shown(figure: Callable[[AnnotatorReport], object]) -> Callable[[AnnotatorReport], object]:
+    """Return a figure of a person; None where the caller may not see it."""
+    return lambda report: None if report.answers is None else figure(report)
 
 
 _FIGURES: Sequence[ui.Column[AnnotatorReport]] = (
     ui.Column(
         "Answers",
-        lambda report: (
-            report.answers
-            and documents.counted(report.answers.answered, reviewer=report.annotator.id)
-        ),
+        _if_shown(lambda report: documents.counted(report.answers or 0, reviewer=report.id)),
         "count",
     ),
     ui.Column(
         "Blind",
-        lambda report: (
-            report.answers
-            and documents.counted(
-                report.answers.blind, reviewer=report.annotator.id, audited=Audited.DRAWN
+        _if_shown(
+            lambda report: documents.counted(
+                report.blind_answers or 0, reviewer=report.id, audited=Audited.DRAWN
             )
         ),
         "count",
     ),
-    ui.Column("Time, four weeks", lambda report: report.answers and _pace(report)),
-    ui.Column("Right sets rejected", lambda report: report.answers and _own_rate(report, "alpha")),
-    ui.Column("Wrong sets accepted", lambda report: report.answers and _own_rate(report, "beta")),
-    ui.Column("Agreements found wrong", lambda report: report.agreements and _agreements(report)),
-    ui.Column("Last", lambda report: report.answers and ui.instant(report.answers.last_at)),
+    ui.Column("Time, four weeks", _if_shown(_pace)),
+    ui.Column("Right sets rejected", _if_shown(lambda report: _own_rate(report, "alpha"))),
+    ui.Column("Wrong sets accepted", _if_shown(lambda report: _own_rate(report, "beta"))),
+    ui.Column("Agreements found wrong", _if_shown(_agreements)),
+    ui.Column("Last", _if_shown(lambda report: ui.instant(report.last_answer_at))),
 )
 """Of individual people; empty where the caller may not see them."""
 
@@ -313,7 +307,7 @@ def _groups(call: Call) -> ui.View:
     groups = call.services.annotators.groups(call.caller)
     annotators = call.services.annotators.page(call.caller)
     rows = [
-        _GroupRow(group, sum(report.annotator.group == group.group.id for report in annotators))
+        _GroupRow(group, sum(report.group == group.group.id for report in annotators))
         for group in groups
     ]
     columns: Sequence[ui.Column[AnnotatorReport]] = (
@@ -375,32 +369,31 @@ def _typed(where: str, rates: Rates | None) -> dict[str, str]:
 
 def _group(call: Call) -> ui.View:
     report = call.services.annotators.get_group(call.caller, call.id)
-    group, fixed, shown = report.group, report.group.fixed, report.shown()
+    group, fixed = report.group, report.group.fixed
     fixed_seen = group.fixed_with_suggestion
-    blind = shown["estimate"]
+    blind, in_view = report.blind, report.in_view
     pieces: list[ui.Piece] = [
         ui.Facts(
             (
-                ("Right sets rejected", estimate(blind, "alpha", group.id)),
-                ("Wrong sets accepted", estimate(blind, "beta", group.id)),
+                ("Right sets rejected", estimate(blind.alpha, blind.pooled, group.id)),
+                ("Wrong sets accepted", estimate(blind.beta, blind.pooled, group.id)),
                 *_waiting(report),
             )
         )
-        if isinstance(blind, Mapping)
+        if blind is not None
         else ui.text("Nothing yet: no lead has decided an audit of this group.", "quiet")
     ]
-    in_view = shown["with_suggestion"]
-    if isinstance(in_view, Mapping):
+    if in_view is not None:
         pieces.append(
             ui.Facts(
                 (
                     (
                         "Right sets rejected, suggestion in view",
-                        estimate(in_view, "alpha", group.id),
+                        estimate(in_view.alpha, in_view.pooled, group.id),
                     ),
                     (
                         "Wrong sets accepted, suggestion in view",
-                        estimate(in_view, "beta", group.id),
+                        estimate(in_view.beta, in_view.pooled, group.id),
                     ),
                 )
             )

@@ -1,8 +1,8 @@
 """Certificates and the breaker: what audits prove, and when sending stops."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from http import HTTPStatus
-from itertools import islice
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -10,6 +10,7 @@ from markupsafe import Markup
 from setwise.models.figures.numerals import confidence, exactly, percent, plain, plural
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.breaker import (
+    AuditCounts,
     BreakerState,
     DetectionDelay,
     Position,
@@ -18,7 +19,12 @@ from setwise.service.domain.breaker import (
     TripCause,
     Watch,
 )
-from setwise.service.domain.certification import Certification, NextAttempt
+from setwise.service.domain.certification import (
+    Certification,
+    CertificationEvidence,
+    NextAttempt,
+    SequenceStep,
+)
 from setwise.service.domain.documents import Audited
 from setwise.service.domain.reports import Share
 from setwise.service.domain.routing.segments import value_of
@@ -54,37 +60,36 @@ COUNTS = {
 }
 
 
-def counts(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
-    """Return the numbers of the evidence that readers ask for.
-
-    >>> counts({"n_audits": 4, "steps": []})
-    [('Audits that count', '4')]
-    """
-    return [(shown, _number(evidence[key])) for key, shown in COUNTS.items() if key in evidence]
-
-
-def _number(value: object) -> object:
-    return plain(value, 6) if isinstance(value, int | float) else value
+def _counts(evidence: CertificationEvidence) -> list[tuple[str, object]]:
+    """Return the numbers of the evidence that readers ask for, and what was left out."""
+    return [
+        *((shown, plain(getattr(evidence, name), 6)) for name, shown in COUNTS.items()),
+        *(("Excluded", f"{n}: {reason}") for reason, n in evidence.excluded.items() if n),
+    ]
 
 
-def _excluded(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
-    excluded = evidence.get("excluded")
-    left_out = excluded.items() if isinstance(excluded, Mapping) else ()
-    return [("Excluded", f"{n}: {reason}") for reason, n in left_out if n]
-
-
-def _stated(attempt: Certification) -> list[tuple[str, object]]:
+def _stated(evidence: CertificationEvidence) -> list[tuple[str, object]]:
     """Return which documents counted of those that other models answered."""
-    if attempt.evidence.get("trained_on_audits") is False:
+    if evidence.trained_on_audits is False:
         return [("Trained on audits", "no, as an administrator states")]
-    since = attempt.evidence.get("documents_since")
-    return [("Documents of other models", f"from {since} on")] if since else []
+    since = evidence.documents_since
+    if since is None:
+        return []
+    return [("Documents of other models", ui.joined("from ", ui.instant(since, zone=True), " on"))]
 
 
-def _steps(evidence: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """Return the thresholds that were tested, in the order of the tests."""
-    steps = evidence.get("steps")
-    return [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
+_STEPS: Sequence[ui.Column[SequenceStep]] = [
+    ui.Column(
+        member.name.replace("_", " ").capitalize(),
+        lambda step, name=member.name: _number(getattr(step, name)),  # type: ignore[misc]
+        "count",
+    )
+    for member in fields(SequenceStep)
+]
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else plain(value, 6)
 
 
 def _request(call: Call, _: Nothing) -> str:
@@ -153,7 +158,7 @@ def _outcome(attempt: Certification) -> Markup:
 def _audits(attempt: Certification) -> object:
     """Return the number of audits that count, with a link to the model's audits until then."""
     return documents.counted(
-        int(str(attempt.evidence.get("n_audits") or 0)),
+        attempt.evidence.n_audits,
         audited=Audited.DRAWN,
         model_version=attempt.scorer.model_version,
         segment=value_of(attempt.segment),
@@ -227,19 +232,10 @@ def _certification(call: Call) -> ui.View:
         )
         if attempt.further_audits:
             lead += f" About {attempt.further_audits:,} more audits would probably certify one."
-    steps = _steps(attempt.evidence)
-    evidence: list[ui.Piece] = [ui.Facts([*counts(attempt.evidence), *_excluded(attempt.evidence)])]
+    steps = attempt.evidence.steps
+    evidence: list[ui.Piece] = [ui.Facts(_counts(attempt.evidence))]
     if steps:
-        names = list(steps[0])
-        columns = [
-            ui.Column(
-                name.replace("_", " ").capitalize(),
-                lambda step, name=name: _number(step.get(name)),  # type: ignore[misc]
-                "count",
-            )
-            for name in names
-        ]
-        table = ui.Table("Tests", columns, list(islice(steps, MOST_STEPS)))
+        table = ui.Table("Tests", _STEPS, steps[:MOST_STEPS])
         evidence.append(ui.More(f"{len(steps):,} thresholds were tested", [table]))
     about = (
         (
@@ -254,7 +250,7 @@ def _certification(call: Call) -> ui.View:
         ("Its audits", ui.joined(_audits(attempt))),
         ("Policy", ui.code(attempt.policy_version)),
         *([] if attempt.segment is None else [("Segment", value_of(attempt.segment))]),
-        *_stated(attempt),
+        *_stated(attempt.evidence),
     )
     return ui.View(
         heading,
@@ -397,15 +393,15 @@ def _delay(delay: DetectionDelay) -> str:
     return f"{weeks}; a third of that at a rate of certification audits of {percent(delay.thrice)}"
 
 
-def _audited(watch: Watch, tally: Mapping[str, int]) -> Iterator[object]:
+def _audited(watch: Watch, tally: AuditCounts) -> Iterator[object]:
     """Yield how many audits were right, wrong or are incomplete, with links to them."""
     since = f"{watch.audits[0].predicted_at:%Y-%m-%dT%H:%M}" if watch.audits else None
     behind = {"segment": value_of(watch.gate.key), "created_from": since}
-    yield documents.counted(tally["right"], audited=Audited.AGREED, **behind)
+    yield documents.counted(tally.right, audited=Audited.AGREED, **behind)
     yield " right, "
-    yield documents.counted(tally["wrong"], audited=Audited.CONTRADICTED, **behind)
+    yield documents.counted(tally.wrong, audited=Audited.CONTRADICTED, **behind)
     yield " wrong, "
-    yield documents.counted(tally["unfinished"], audited=Audited.DRAWN, state="waiting", **behind)
+    yield documents.counted(tally.unfinished, audited=Audited.DRAWN, state="waiting", **behind)
     yield " incomplete"
 
 
@@ -419,9 +415,9 @@ def _breaker(call: Call) -> ui.View:
         (
             "Audits since the last reset",
             ui.joined(
-                f"{tally['audits']:,}: ",
+                f"{tally.audits:,}: ",
                 *_audited(watch, tally),
-                f", of these {tally['overdue']:,} overdue: they count as wrong",
+                f", of these {tally.overdue:,} overdue: they count as wrong",
             ),
         ),
         ("Accuracy of these sets", _accuracy(state.accuracy)),
@@ -434,7 +430,7 @@ def _breaker(call: Call) -> ui.View:
         ),
         ("Chance of a false alarm so far", f"at most {percent(state.false_alarm_bound)}"),
         ("Last completed audit", ui.instant(watch.last_finished_at)),
-        *_copies(watch.copies, tally["audits"]),
+        *_copies(watch.copies, tally.audits),
         ("Oldest overdue audit", ui.instant(watch.overdue_since, "none")),
         ("Sent since the oldest overdue audit, or else the last completed one", sent),
         *_delays(call, watch.gate.policy.target_accuracy),

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 from setwise.models.figures.numerals import exactly, plain, plural
 from setwise.service.domain.certification import CertificationOutlook
 from setwise.service.domain.errors import InvalidRequest
-from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Call
 from setwise.service.pages.forms import Filled, inputs
@@ -36,7 +35,7 @@ def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
         outlooks = call.services.certification.outlooks(call.caller)
     if not outlooks:
         return form, ()
-    texts = [(value_of(each.segment) or "", " ".join(_sentences(each))) for each in outlooks]
+    texts = [(each.segment or "", " ".join(_sentences(each))) for each in outlooks]
     (name, first), *_ = texts
     asked = {each.name: each.input for each in inputs(RateForm)}
     return form, (

@@ -1,6 +1,6 @@
 """Calibrators: retrain one from reviews, read its report, activate it, roll back."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -14,8 +14,13 @@ from setwise.service.domain.recalibration import (
     Activate,
     Calibration,
     Noise,
-    proved,
-    verdict,
+)
+from setwise.service.domain.recalibration.report import (
+    AutomationAt,
+    CalibrationReport,
+    Estimate,
+    RouteChange,
+    RoutesChanged,
 )
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
@@ -47,7 +52,7 @@ def _activate_question(call: Call) -> ui.Question:
         f"Activate calibrator {calibration.version[:12]}?",
         (
             "It is loaded first; if that fails, the current one stays active.",
-            *route_changes(calibration.report),
+            _routes(calibration.report.routes),
             "It sets the confidence of new documents; the model and its label sets stay.",
             (
                 "A certified threshold holds for one calibrator only: until one is certified for "
@@ -114,7 +119,10 @@ _COLUMNS: Sequence[ui.Column[Calibration]] = (
         ),
         "head",
     ),
-    ui.Column("Compared with the previous one", lambda calibration: verdict(calibration.report)),
+    ui.Column(
+        "Compared with the previous one",
+        lambda calibration: calibration.report.comparison.sentence,
+    ),
     ui.Column("Trained", lambda calibration: calibration.created_at),
     ui.Column("State", _state),
 )
@@ -146,7 +154,7 @@ def _calibrators(call: Call) -> ui.View:
 def _newest(call: Call) -> SectionState:
     newest = call.services.recalibration.page(call.caller, after=None, limit=1).items
     return SectionState(
-        f"The newest, compared with the one before it, is {verdict(newest[0].report)}."
+        f"The newest, compared with the one before it, is {newest[0].report.comparison.sentence}."
         if newest
         else "None has been trained on reviews yet."
     )
@@ -161,74 +169,56 @@ _MEASURED: Sequence[ui.Column["Measure"]] = (
     ui.Column("Before", lambda metric: metric.before, "count"),
     ui.Column("After", lambda metric: metric.shown_after(), "count"),
 )
-_FLIPS: Sequence[ui.Column["Flip"]] = (
-    ui.Column("Document", lambda change: change.document, "head"),
-    ui.Column("Confidence before", lambda change: f"{change.before:.3f}", "count"),
-    ui.Column("After", lambda change: f"{change.after:.3f}", "count"),
-    ui.Column(
-        "Route",
-        lambda change: (
-            ui.badge("would be sent", "good")
-            if change.sent
-            else ui.badge("would be reviewed", "warn")
-        ),
-    ),
+_FLIPS: Sequence[ui.Column[tuple[RouteChange, Markup]]] = (
+    ui.Column("Document", lambda row: row[0].prediction_id, "head"),
+    ui.Column("Confidence before", lambda row: f"{row[0].before:.3f}", "count"),
+    ui.Column("After", lambda row: f"{row[0].after:.3f}", "count"),
+    ui.Column("Route", lambda row: row[1]),
 )
-
-
-def _warnings(report: Mapping[str, object]) -> Sequence[str]:
-    warnings = report.get("warnings")
-    return [str(each) for each in warnings] if isinstance(warnings, list) else []
 
 
 def _calibrator(call: Call) -> ui.View:
     calibration = call.services.recalibration.get(call.caller, call.id)
-    verdict_said = verdict(calibration.report)
+    report, sentence = calibration.report, calibration.report.comparison.sentence
     return ui.View(
         f"Calibrator {calibration.version[:12]}",
         (
-            *(ui.text(each, "note") for each in _warnings(calibration.report)),
+            *(ui.text(each, "note") for each in report.warnings),
             ui.Card(
                 "Before and after",
                 [
                     ui.Table(
                         "Measures before and after",
                         _MEASURED,
-                        list(measures(calibration.report)),
+                        list(measures(report)),
                         "There were too few documents to compare.",
                         kind="effect",
                     ),
-                    *judgements(calibration.report),
+                    *_judgements(report),
                 ],
             ),
-            ui.Diagram(reliability(calibration.report), f"{CALIBRATORS}/{calibration.id}".__add__),
-            ui.Card("Documents whose route would change", _route_parts(calibration.report)),
+            ui.Diagram(reliability(report), f"{CALIBRATORS}/{calibration.id}".__add__),
+            ui.Card("Documents whose route would change", _route_parts(report.routes)),
             ui.Card("Trained on", [ui.Facts(_training(calibration))]),
         ),
         badge=_state(calibration),
         buttons=()
         if calibration.active
         else (ui.Go("Activate", f"{CALIBRATORS}/{calibration.id}/activate", ""),),
-        lead=f"{verdict_said[:1].upper()}{verdict_said[1:]}.",
+        lead=f"{sentence[:1].upper()}{sentence[1:]}.",
         terms=("calibrator", "threshold"),
     )
 
 
-def _route_parts(report: Mapping[str, object]) -> Iterator[ui.Piece]:
-    routes, documents = part(report, "routes"), list(flips(report))
-    for says in route_changes(report):
-        threshold = _number(routes.get("threshold"))
-        at = (
-            ""
-            if threshold is None
-            else (
-                f" The threshold is {confidence(threshold)}, from {routes.get('threshold_from')}."
-            )
-        )
-        yield ui.text(says + at)
-    if documents:
-        table = ui.Table("Documents and their routes", _FLIPS, documents)
-        yield ui.More(f"{len(documents):,} of them", [table], open=len(documents) <= FEW)
+def _route_parts(routes: RoutesChanged) -> Iterator[ui.Piece]:
+    threshold = f"The threshold is {confidence(routes.threshold)}, from {routes.threshold_from}."
+    yield ui.text(f"{_routes(routes)} {threshold}")
+    sent, reviewed = ui.badge("would be sent", "good"), ui.badge("would be reviewed", "warn")
+    rows = [(change, sent) for change in routes.to_auto.items]
+    rows += [(change, reviewed) for change in routes.to_review.items]
+    if rows:
+        table = ui.Table("Documents and their routes", _FLIPS, rows)
+        yield ui.More(f"{len(rows):,} of them", [table], open=len(rows) <= FEW)
 
 
 def _training(calibration: Calibration) -> Iterator[tuple[str, object]]:
@@ -237,15 +227,14 @@ def _training(calibration: Calibration) -> Iterator[tuple[str, object]]:
     yield "Model", ui.link(f"/board/models/{calibration.model_id}", version)
     yield "Compared with", ui.code(calibration.replaces[:12])
     yield "Reviewers' errors", _CORRECTED[calibration.noise]
-    rows = part(calibration.report, "rows")
-    if rows:
-        used, agreed, contradicted = (
-            f"{_number(rows.get(name)) or 0:,.0f}" for name in ("used", "agreed", "contradicted")
-        )
-        yield "Reviews", f"{used}: {agreed} confirmed, {contradicted} contradicted"
-    for why, n in part(rows, "excluded").items():
+    rows = calibration.report.rows
+    yield (
+        "Reviews",
+        f"{rows.used:,}: {rows.agreed:,} confirmed, {rows.contradicted:,} contradicted",
+    )
+    for why, n in rows.excluded.items():
         if n:
-            yield "Excluded", f"{_number(n) or 0:,.0f}: {why}"
+            yield "Excluded", f"{n:,}: {why}"
 
 
 def _download(call: Call) -> Response:
@@ -271,18 +260,6 @@ PAGES = (
 
 
 # The report, in words.
-
-
-def part(report: Mapping[str, object], *names: str) -> Mapping[str, object]:
-    """Return a part of a report; an empty one where it has none.
-
-    >>> part({"before": {"brier": {"value": 0.1}}}, "before", "brier")
-    {'value': 0.1}
-    """
-    value: object = report
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
 
 
 @dataclass(frozen=True)
@@ -318,85 +295,41 @@ _MEASURES = (
 )
 
 
-def measures(report: Mapping[str, object]) -> Iterator[Measure]:
+def measures(report: CalibrationReport) -> Iterator[Measure]:
     """Yield the lines of the comparison that a report has numbers for."""
     for key, name, meaning in _MEASURES:
-        pair = [part(report, when, key) for when in ("before", "after")]
-        values = [_number(each.get("value")) for each in pair]
-        better = proved(report) if key == "brier" else None
-        if values != [None, None]:
-            yield Measure(name, meaning, _bounded(pair[0]), _bounded(pair[1]), better)
-    target = _number(part(report, "automation").get("target"))
-    pair = [part(report, "automation", when) for when in ("before", "after")]
-    shares = [_number(each.get("coverage")) for each in pair]
-    if target is not None and shares != [None, None]:
-        meaning = f"share that could be sent at {exactly(target)} right"
-        yield Measure(
-            "Sent automatically", meaning, _automation(pair[0]), _automation(pair[1]), None
-        )
+        before, after = (getattr(half, key) for half in (report.before, report.after))
+        better = report.comparison.proved if key == "brier" else None
+        if before is not None and after is not None:
+            yield Measure(name, meaning, _bounded(before), _bounded(after), better)
+    automation = report.automation
+    yield Measure(
+        "Sent automatically",
+        f"share that could be sent at {exactly(automation.target)} right",
+        _automation(automation.before),
+        _automation(automation.after),
+        None,
+    )
 
 
-def judgements(report: Mapping[str, object]) -> Iterator[Markup]:
+def _judgements(report: CalibrationReport) -> Iterator[Markup]:
     """Yield what the confidences were worth before, and are worth after, in a sentence each."""
-    for when in ("before", "after"):
-        sentence = part(report, when, "judgement").get("sentence")
-        if sentence is not None:
-            yield ui.text(f"{when.capitalize()}: {sentence}")
+    yield ui.text(f"Before: {report.before.judgement.sentence}")
+    yield ui.text(f"After: {report.after.judgement.sentence}")
 
 
-def route_changes(report: Mapping[str, object]) -> list[str]:
+def _routes(routes: RoutesChanged) -> str:
     """Return how many recent documents would take another route."""
-    routes = part(report, "routes")
-    to_auto, to_review = part(routes, "to_auto"), part(routes, "to_review")
-    if not routes:
-        return []
-    documents, sent, held = (
-        f"{_number(each) or 0:,.0f}"
-        for each in (routes.get("documents"), to_auto.get("count"), to_review.get("count"))
-    )
-    return [
-        (
-            f"Of {documents} recent documents, {sent} that were reviewed would be sent, and {held} "
-            "that were sent would be reviewed."
-        )
-    ]
-
-
-@dataclass(frozen=True)
-class Flip:
-    """A document that would take another route, by the id of its prediction."""
-
-    document: str
-    before: float
-    after: float
-    sent: bool
-
-
-def flips(report: Mapping[str, object]) -> Iterator[Flip]:
-    """Yield the documents that would take another route, as far as the report lists them."""
-    for name in ("to_auto", "to_review"):
-        items = part(report, "routes", name).get("items")
-        for item in items if isinstance(items, Sequence) else ():
-            before, after = _number(item.get("before")), _number(item.get("after"))
-            if before is not None and after is not None:
-                yield Flip(str(item.get("prediction_id")), before, after, name == "to_auto")
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _bounded(estimate: Mapping[str, object]) -> str:
-    value, low, high = (_number(estimate.get(name)) for name in ("value", "low", "high"))
-    if value is None:
-        return "unknown"
     return (
-        f"{value:.4f}" if low is None or high is None else f"{value:.4f} ({low:.4f} to {high:.4f})"
+        f"Of {routes.documents:,} recent documents, {routes.to_auto.count:,} that were reviewed "
+        f"would be sent, and {routes.to_review.count:,} that were sent would be reviewed."
     )
 
 
-def _automation(point: Mapping[str, object]) -> str:
-    share, threshold = _number(point.get("coverage")), _number(point.get("threshold"))
-    if share is None:
-        return "unknown"
-    return percent(share) if threshold is None else f"{percent(share)} from {confidence(threshold)}"
+def _bounded(estimate: Estimate) -> str:
+    return f"{estimate.value:.4f} ({estimate.low:.4f} to {estimate.high:.4f})"
+
+
+def _automation(point: AutomationAt) -> str:
+    share, threshold = percent(point.coverage), point.threshold
+    return share if threshold is None else f"{share} from {confidence(threshold)}"

@@ -6,17 +6,18 @@ from dataclasses import replace
 from setwise.models.figures.chart import Axis, ChartFrame, chart, percent_ticks, round_ticks
 from setwise.models.figures.marks import Band, Diagonal, LineMark, Mark
 from setwise.models.figures.numerals import chance, plural
+from setwise.service.domain.recalibration.report import CalibrationReport, ReliabilityCurve
 from setwise.service.pages.figures.table import Figure, FigureColumn, Kind, Value
-from setwise.service.services.analysis.reliability import Curve
 
 NAME = "reliability"
 _WHEN = ("before", "after")
 
 
-def reliability(report: Mapping[str, object]) -> Figure:
+def reliability(report: CalibrationReport) -> Figure:
     """Return the reliability diagram before and after, from a calibration's report."""
-    halves = {when: _curve(report.get(when)) for when in _WHEN}
+    halves = {"before": report.before.reliability, "after": report.after.reliability}
     curves = {when: curve for when, curve in halves.items() if curve is not None}
+    needed = plural(report.after.needed or 0, "reviewed document")
     figure = Figure(
         NAME,
         "Is confidence calibrated?",
@@ -26,7 +27,7 @@ def reliability(report: Mapping[str, object]) -> Figure:
             *(FigureColumn(name, Kind.SHARE) for name in ("confidence", "accuracy", "low", "high")),
         ],
         [row for when, curve in curves.items() for row in _rows(when, curve)],
-        empty=_missing(report),
+        empty=f"It needs at least {needed}; there were {report.after.n:,}.",
         terms=("confidence", "calibrator"),
         legend=(
             ("waiting stroke", "before"),
@@ -37,7 +38,7 @@ def reliability(report: Mapping[str, object]) -> Figure:
     )
     if not curves:
         return figure
-    says = f"{_says(curves)} {_rows_say(report, curves)}"
+    says = f"{_says(curves)} {_rows_say(report)}"
     frame = ChartFrame(
         Axis(0, 1, round_ticks(0, 1), "confidence"),
         Axis(0, 1, percent_ticks(0, 1), "share that is right"),
@@ -48,23 +49,7 @@ def reliability(report: Mapping[str, object]) -> Figure:
     return replace(figure, says=says, svg=svg)
 
 
-def _curve(half: object) -> Curve | None:
-    """Return the curve in one half of a report; None where it has none.
-
-    >>> _curve({"n": 12, "needed": 200}) is None
-    True
-    """
-    reliability = half.get("reliability") if isinstance(half, Mapping) else None
-    if not isinstance(half, Mapping) or not isinstance(reliability, Mapping):
-        return None
-    names = ("confidence", "accuracy", "low", "high")
-    confidence, accuracy, low, high = (tuple(reliability[name]) for name in names)
-    return Curve(
-        confidence, accuracy, low, high, reliability["level"], reliability["p_value"], half["n"]
-    )
-
-
-def _marks(curves: Mapping[str, Curve]) -> list[Mark]:
+def _marks(curves: Mapping[str, ReliabilityCurve]) -> list[Mark]:
     marks: list[Mark] = [Diagonal()]
     if (after := curves.get("after")) is not None:
         marks.append(Band(after.confidence, after.low, after.high, "link"))
@@ -74,12 +59,12 @@ def _marks(curves: Mapping[str, Curve]) -> list[Mark]:
     return marks
 
 
-def _rows(when: str, curve: Curve) -> list[list[Value]]:
+def _rows(when: str, curve: ReliabilityCurve) -> list[list[Value]]:
     places = zip(curve.confidence, curve.accuracy, curve.low, curve.high, strict=True)
     return [[when, *place] for place in places]
 
 
-def _says(curves: Mapping[str, Curve]) -> str:
+def _says(curves: Mapping[str, ReliabilityCurve]) -> str:
     sentences = []
     for when, curve in curves.items():
         how = (
@@ -92,28 +77,13 @@ def _says(curves: Mapping[str, Curve]) -> str:
     return " ".join(sentences)
 
 
-def _rows_say(report: Mapping[str, object], curves: Mapping[str, Curve]) -> str:
+def _rows_say(report: CalibrationReport) -> str:
     """Say what the curves are drawn from, and whether that flatters the previous calibrator."""
-    rows = max(curve.checked for curve in curves.values())
-    compared = report.get("comparison")
-    unseen = compared.get("n") if isinstance(compared, Mapping) else None
+    rows, unseen = report.after.n, report.comparison.n
     basis = f"Drawn from {plural(rows, 'document')}, each judged by a fit that has not seen it"
-    if isinstance(unseen, int) and unseen < rows:
+    if unseen < rows:
         return (
             f"{basis}; the previous calibrator was trained on {rows - unseen:,} of them, which "
             "flatters it."
         )
     return f"{basis}."
-
-
-def _missing(report: Mapping[str, object]) -> str:
-    """Say why there is nothing to draw.
-
-    >>> _missing({"after": {"n": 12, "needed": 200}})
-    'It needs at least 200 reviewed documents; there were 12.'
-    """
-    half = report.get("after")
-    n, needed = (half.get(name) if isinstance(half, Mapping) else None for name in ("n", "needed"))
-    if isinstance(n, int) and isinstance(needed, int):
-        return f"It needs at least {plural(needed, 'reviewed document')}; there were {n:,}."
-    return "This calibrator was stored without a reliability curve."

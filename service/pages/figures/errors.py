@@ -277,15 +277,15 @@ def breaker(state: BreakerState) -> Figure:
 def _breaker_says(state: BreakerState) -> str:
     watch = state.watch
     counts = watch.counts()
-    if not counts["audits"] and watch.position is not Position.TRIPPED:
+    if not counts.audits and watch.position is not Position.TRIPPED:
         return (
             "Nothing is sent automatically, so there is nothing to watch."
             if watch.position is Position.IDLE
             else "Sending is on. No audit has been completed since the breaker was last reset."
         )
     seen = (
-        f"Audits since the last reset: {counts['right']:,} right, {counts['wrong']:,} wrong, "
-        f"{counts['unfinished']:,} incomplete."
+        f"Audits since the last reset: {counts.right:,} right, {counts.wrong:,} wrong, "
+        f"{counts.unfinished:,} incomplete."
     )
     match watch.position:
         case Position.TRIPPED:

@@ -6,24 +6,26 @@ certificate proves a threshold.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from statistics import NormalDist
-from typing import NamedTuple
 
+from setwise.service.domain.shown import Shown
 from setwise.service.services.analysis.forecast import Forecast
 
 
-class Advice(NamedTuple):
+@dataclass(frozen=True)
+class Advice(Shown):
     """The threshold that checks support for a target, or what is missing."""
 
     threshold: float | None
-    """The threshold at which the fixed sequence of tests ends."""
+    """The lowest one whose checked sets bound the accuracy by the target; or null."""
     checks_missing: int | None
-    """About how many more checks of what would be sent, or second readings of them, could support a
-    threshold; None if there is a threshold, or if the checks contradict every one.
+    """About how many more checks of what would be sent, or second readings of them, could support
+    a threshold; null if there is one, or if the checks contradict all.
     """
     sentence: str
-    """The same in words, shown wherever the advice is."""
+    """The same in words."""
 
 
 def advise(forecasts: Sequence[Forecast], target: float, risk: float) -> Advice:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.reports import Evidence, Share, standing
+from setwise.service.domain.shown import Probability, Shown
 from setwise.service.services.analysis.accuracy import Largest, Sums, columns, estimated
 
 MOST_DOCUMENTS = 50_000
@@ -19,19 +20,31 @@ _HIDDEN = 0.05
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """The documents that a policy sends and leaves to people."""
+class Forecast(Shown):
+    """The effect of a policy on recent documents."""
 
-    threshold: float | None
+    threshold: Probability | None
+    """null: nothing is sent, or segments have their own."""
     documents: int
     sent: int
-    coverage: float
-    expected_accuracy: float | None
-    """Mean confidence of the sent sets."""
+    coverage: Probability
+    """Share that was sent automatically."""
+    expected_accuracy: Probability | None
+    """Mean confidence of what is sent."""
     accuracy: Share
     reviews: int
     reviews_a_day: float
-    """Documents left to people per day, at the pace of these documents."""
+    """Documents left to people, at the pace of these documents."""
+
+
+@dataclass(frozen=True)
+class Automation(Shown):
+    """The share that would be sent at each threshold."""
+
+    now: Forecast
+    """The policy in force."""
+    items: list[Forecast]
+    """Thresholds from 0 to 1, under the rules in force."""
 
 
 def forecasts(

@@ -3,10 +3,12 @@
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.recalibration import (
@@ -18,7 +20,7 @@ from setwise.models.calibration.recalibration import (
 from setwise.models.calibration.sampling import effective_rows, inclusion_weights
 from setwise.models.evaluation.automation import automation_at
 from setwise.models.evaluation.judging import judge_scores
-from setwise.models.evaluation.paired import PairedComparison, compare_confidences
+from setwise.models.evaluation.paired import compare_confidences
 from setwise.models.evaluation.reports import report_calibration
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.storage.recalibrations import StoredRecalibration
@@ -26,7 +28,6 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import (
-    BETTER,
     LearningRow,
     Progress,
     RecalibrationQuestion,
@@ -34,11 +35,26 @@ from setwise.service.domain.recalibration import (
     sending_notice,
     undecided,
     unvouched,
-    verdict,
+)
+from setwise.service.domain.recalibration.report import (
+    AutomationAt,
+    AutomationChange,
+    CalibrationMeasures,
+    CalibrationReport,
+    CalibratorComparison,
+    ErrorsCorrected,
+    GroupErrors,
+    OriginalRows,
+    RouteChange,
+    RouteChanges,
+    RoutesChanged,
+    RowsUsed,
 )
 from setwise.service.services.ports import CalibratorStore, Predictor
 
 Floats = NDArray[np.float64]
+
+_MEASURES = TypeAdapter(CalibrationMeasures)
 
 N_FOLDS = 5
 
@@ -57,10 +73,14 @@ class Learnt(NamedTuple):
 
     kept: StoredRecalibration
     replaces: str
-    report: Mapping[str, object]
-    better: bool
+    report: CalibrationReport
     blind_spot: str | None
     """Why it must not be activated automatically; None if nothing speaks against it."""
+
+    @property
+    def better(self) -> bool:
+        """Whether the paired test proves it better."""
+        return self.report.comparison.better
 
 
 def learn(
@@ -89,12 +109,10 @@ def learn(
     report(0.8, "comparing with the calibrator that serves")
     before = present.predict(sets)
     least = least_rows(question.model)
-    comparison = _comparison(rows, answers, before, crossed, least)
-    better = comparison is not None and comparison.gain > 0 and comparison.p_value < BETTER
     blind_spot = unvouched(question) or _self_judged(question, rows, least)
-    warnings = [
+    warnings = tuple(
         warning for warning in (blind_spot, undecided(question.lessons)) if warning is not None
-    ]
+    )
     recent = [
         prediction
         for prediction in question.recent
@@ -105,26 +123,23 @@ def learn(
         replaces=(
             question.active.version if question.active is not None else model.own_calibrator_version
         ),
-        report={
-            "rows": {
-                **_rows_json(rows, question, answers),
-                "effective": n_effective,
-                "original": _original_json(question, original, always),
-            },
-            "noise": _noise_json(rows, question),
-            "before": _calibration_json(before, answers),
-            "after": _calibration_json(crossed, answers),
-            "automation": {
-                "target": question.policy.target_accuracy,
-                "before": _automation_json(question.policy, before, answers),
-                "after": _automation_json(question.policy, crossed, answers),
-            },
-            "comparison": _comparison_json(comparison, rows, least, better=better),
-            "sending": sending_notice(question.policy, Scorer(model.version, kept.version)),
-            "routes": _routes_json(question.policy, recent, present, fitted, index),
-            "warnings": warnings,
-        },
-        better=better,
+        report=CalibrationReport(
+            rows=_rows_used(
+                rows, question, answers, n_effective, _original_rows(question, original, always)
+            ),
+            noise=_errors_corrected(rows, question),
+            before=measure(before, answers),
+            after=measure(crossed, answers),
+            automation=AutomationChange(
+                question.policy.target_accuracy,
+                _automation(question.policy, before, answers),
+                _automation(question.policy, crossed, answers),
+            ),
+            comparison=_comparison(rows, answers, before, crossed, least),
+            sending=sending_notice(question.policy, Scorer(model.version, kept.version)),
+            routes=_routes_changed(question.policy, recent, present, fitted, index),
+            warnings=warnings,
+        ),
         blind_spot=blind_spot,
     )
 
@@ -188,19 +203,27 @@ def _present(
 
 def _comparison(
     rows: Sequence[LearningRow], answers: ReviewOutcomes, before: Floats, after: Floats, least: int
-) -> PairedComparison | None:
-    """Compare on rows that neither calibrator has seen; None if too few."""
-    unseen, _ = _judges(rows, least)
+) -> CalibratorComparison:
+    """Compare on rows that neither calibrator has seen, if there are enough."""
+    unseen, gold = _judges(rows, least)
     if len(unseen) == 0:
-        return None
+        n = sum(not row.seen_before for row in rows)
+        return CalibratorComparison.skipped(
+            n,
+            f"{n} rows were reviewed since the calibrator that serves was learnt; a fair "
+            f"comparison takes {least}",
+        )
     asked = answers.take(unseen)
-    return compare_confidences(
+    compared = compare_confidences(
         before[unseen],
         after[unseen],
         asked.agreed,
         alpha=asked.alpha,
         beta=asked.beta,
         sample_weight=asked.weight,
+    )
+    return CalibratorComparison.tested(
+        **vars(compared), judged_by="gold labels" if gold else "all answers"
     )
 
 
@@ -231,114 +254,94 @@ def _self_judged(
     )
 
 
-def _comparison_json(
-    comparison: PairedComparison | None, rows: Sequence[LearningRow], least: int, *, better: bool
-) -> Mapping[str, object]:
-    unseen = sum(not row.seen_before for row in rows)
-    if comparison is None:
-        why = (
-            f"{unseen} rows were reviewed since the calibrator that serves was learnt; a fair "
-            f"comparison takes {least}"
-        )
-        return {"better": False, "n": unseen, "reason": why}
-    judged_by = "gold labels" if _judges(rows, least)[1] else "all answers"
-    report = {
-        "better": better,
-        "least_p_value": BETTER,
-        "judged_by": judged_by,
-        **comparison.to_json(),
-    }
-    return {**report, "sentence": verdict({"comparison": report})}
-
-
-def _rows_json(
-    rows: Sequence[LearningRow], question: RecalibrationQuestion, answers: ReviewOutcomes
-) -> Mapping[str, object]:
+def _rows_used(
+    rows: Sequence[LearningRow],
+    question: RecalibrationQuestion,
+    answers: ReviewOutcomes,
+    effective: float,
+    original: OriginalRows,
+) -> RowsUsed:
     agreed = int(answers.agreed.sum())
-    return {
-        "used": len(rows),
-        "agreed": agreed,
-        "contradicted": len(rows) - agreed,
-        "by_source": dict(sorted(Counter(row.answer.source for row in rows).items())),
-        "seen_before": sum(row.seen_before for row in rows),
-        "excluded": dict(question.lessons.excluded),
-        "until": max(row.answered_at for row in rows).isoformat(),
-    }
+    return RowsUsed(
+        used=len(rows),
+        agreed=agreed,
+        contradicted=len(rows) - agreed,
+        by_source=dict(sorted(Counter(row.answer.source for row in rows).items())),
+        seen_before=sum(row.seen_before for row in rows),
+        excluded=question.lessons.excluded,
+        until=max(row.answered_at for row in rows),
+        effective=effective,
+        original=original,
+    )
 
 
-def _original_json(
+def _original_rows(
     question: RecalibrationQuestion,
     original: CalibrationRows | None,
     always: tuple[AnnouncedSets, ReviewOutcomes] | None,
-) -> Mapping[str, object]:
+) -> OriginalRows:
     if original is None or always is None:
         why = "the artifact is from before they were kept"
         if question.model.without_history:
             why = "the model was started without history"
-        return {"rows": 0, "worth": 0.0, "reason": why}
-    return {"rows": len(original), "worth": float(always[1].weight.sum())}
+        return OriginalRows(0, 0.0, why)
+    return OriginalRows(len(original), float(always[1].weight.sum()))
 
 
-def _noise_json(
+def _errors_corrected(
     rows: Sequence[LearningRow], question: RecalibrationQuestion
-) -> Mapping[str, object]:
+) -> ErrorsCorrected:
     groups: dict[str, list[LearningRow]] = {}
     for row in rows:
         person = row.answer.person
         name = TRUTH if person is None else person.group
         blind = person is not None and not person.shown
         groups.setdefault(f"{name}, blind" if blind else name, []).append(row)
-    return {
-        "mode": question.options.noise.value,
-        "groups": {
-            name: {
-                "rows": len(inside),
-                "alpha": float(np.mean([row.rates.alpha for row in inside])),
-                "beta": float(np.mean([row.rates.beta for row in inside])),
-            }
+    return ErrorsCorrected(
+        question.options.noise.value,
+        {
+            name: GroupErrors(
+                rows=len(inside),
+                alpha=float(np.mean([row.rates.alpha for row in inside])),
+                beta=float(np.mean([row.rates.beta for row in inside])),
+            )
             for name, inside in sorted(groups.items())
         },
+    )
+
+
+def measure(confidence: Floats, answers: ReviewOutcomes) -> CalibrationMeasures:
+    """Return how good confidences are; only a judgement if there are few."""
+    noise: dict[str, Any] = {  # Any: arguments by name
+        "alpha": answers.alpha,
+        "beta": answers.beta,
+        "sample_weight": answers.weight,
     }
+    found = report_calibration(confidence, answers.agreed, **noise)
+    judged = judge_scores(confidence, answers.agreed, **noise)
+    judgement = {**asdict(judged), "sentence": str(judged)}
+    return _MEASURES.validate_python({**asdict(found), "judgement": judgement})
 
 
-def _calibration_json(confidence: Floats, answers: ReviewOutcomes) -> Mapping[str, object]:
-    calibration = report_calibration(
-        confidence,
-        answers.agreed,
-        alpha=answers.alpha,
-        beta=answers.beta,
-        sample_weight=answers.weight,
-    )
-    judged = judge_scores(
-        confidence,
-        answers.agreed,
-        alpha=answers.alpha,
-        beta=answers.beta,
-        sample_weight=answers.weight,
-    )
-    return {**calibration.to_json(), "judgement": judged.to_dict()}
-
-
-def _automation_json(
-    policy: Policy, confidence: Floats, answers: ReviewOutcomes
-) -> Mapping[str, object]:
-    return automation_at(
+def _automation(policy: Policy, confidence: Floats, answers: ReviewOutcomes) -> AutomationAt:
+    point = automation_at(
         policy.target_accuracy,
         confidence,
         answers.agreed,
         alpha=answers.alpha,
         beta=answers.beta,
         sample_weight=answers.weight,
-    ).to_json()
+    )
+    return AutomationAt(**vars(point))
 
 
-def _routes_json(
+def _routes_changed(
     policy: Policy,
     recent: Sequence[Prediction],
     present: ConfidenceCorrection,
     proposed: ConfidenceCorrection,
     index: Mapping[str, int],
-) -> Mapping[str, object]:
+) -> RoutesChanged:
     """Return the recent documents whose route would change at the current threshold."""
     thresholds = [gate.least_confidence for gate in policy.gates if policy.auto_send]
     in_force = min((each for each in thresholds if each is not None), default=None)
@@ -346,21 +349,17 @@ def _routes_json(
     sets = announced(recent, index)
     before, after = present.predict(sets), proposed.predict(sets)
 
-    def listed(places: NDArray[np.int64]) -> Mapping[str, object]:
-        shown = [
-            {
-                "prediction_id": recent[place].id,
-                "before": float(before[place]),
-                "after": float(after[place]),
-            }
+    def listed(places: NDArray[np.int64]) -> RouteChanges:
+        items = (
+            RouteChange(recent[place].id, float(before[place]), float(after[place]))
             for place in places[:MOST_LISTED].tolist()
-        ]
-        return {"count": len(places), "items": shown}
+        )
+        return RouteChanges(len(places), tuple(items))
 
-    return {
-        "documents": len(recent),
-        "threshold": least,
-        "threshold_from": "the target, as none is in force" if in_force is None else "the policy",
-        "to_auto": listed(np.flatnonzero((before < least) & (after >= least))),
-        "to_review": listed(np.flatnonzero((before >= least) & (after < least))),
-    }
+    return RoutesChanged(
+        documents=len(recent),
+        threshold=least,
+        threshold_from="the target, as none is in force" if in_force is None else "the policy",
+        to_auto=listed(np.flatnonzero((before < least) & (after >= least))),
+        to_review=listed(np.flatnonzero((before >= least) & (after < least))),
+    )

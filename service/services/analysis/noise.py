@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +28,7 @@ from setwise.models.guarantees.noise import (
 )
 from setwise.models.guarantees.proportions import Proportion, weighted_proportion
 from setwise.service.domain.annotators import AnnotatorGroup, AnswerPair, GoldAnswer, Rates
+from setwise.service.domain.shown import Probability, Shown
 from setwise.service.stores.transaction import Transaction
 
 Floats = NDArray[np.float64]
@@ -103,42 +105,134 @@ class GroupReport:
             return np.full(shape, noise.alpha.low), np.full(shape, noise.beta.high)
         return noise.training_rates(confidence)
 
-    def shown(self) -> dict[str, object]:
-        """Return the estimates and findings as JSON values."""
-        gold, overlap = self.estimate, self.overlap
-        return {
-            "usable": self.usable,
-            "estimate": None
-            if gold is None
-            else {
-                "alpha": share_shown(gold.alpha),
-                "beta": share_shown(gold.beta),
-                "waiting": self.waiting,
-                "pooled": [*gold.pooled],
-                "split": gold.split,
-                "alpha_halves": None
-                if gold.alpha_halves is None
-                else [share_shown(half) for half in gold.alpha_halves],
-            },
-            "with_suggestion": None
-            if self.with_suggestion is None
-            else {
-                "usable": self.usable_with_suggestion,
-                "pooled": [*self.with_suggestion.pooled],
-                "alpha": share_shown(self.with_suggestion.alpha),
-                "beta": share_shown(self.with_suggestion.beta),
-            },
-            "overlap": None
-            if overlap is None
-            else {
-                "alpha": overlap.alpha,
-                "alpha_error": overlap.alpha_error,
-                "beta": overlap.beta,
-                "documents": overlap.n,
-                "misfit_p_value": overlap.misfit_p_value,
-            },
-            "findings": [finding_shown(finding) for finding in self.findings],
-        }
+    @property
+    def blind(self) -> "BlindNoise | None":
+        """The estimate of blind answers, as it is shown."""
+        noise = self.estimate
+        if noise is None:
+            return None
+        halves = noise.alpha_halves
+        return BlindNoise(
+            alpha=NoiseRate.of(noise.alpha),
+            beta=NoiseRate.of(noise.beta),
+            pooled=noise.pooled,
+            waiting=self.waiting,
+            split=noise.split,
+            alpha_halves=None if halves is None else tuple(map(NoiseRate.of, halves)),
+        )
+
+    @property
+    def in_view(self) -> "NoiseWithSuggestion | None":
+        """The estimate of answers given with the suggestion in view, as it is shown."""
+        noise = self.with_suggestion
+        if noise is None:
+            return None
+        return NoiseWithSuggestion(
+            alpha=NoiseRate.of(noise.alpha),
+            beta=NoiseRate.of(noise.beta),
+            pooled=noise.pooled,
+            usable=self.usable_with_suggestion,
+        )
+
+    @property
+    def compared(self) -> "NoiseOverlap | None":
+        """The estimate from second readings, as it is shown."""
+        of = self.overlap
+        if of is None:
+            return None
+        return NoiseOverlap(of.alpha, of.alpha_error, of.beta, of.n, of.misfit_p_value)
+
+    @property
+    def problems(self) -> list["NoiseProblem"]:
+        """The findings, as they are shown."""
+        return [
+            NoiseProblem(of.fault.value, of.source, of.message, of.blocking, of.needed)
+            for of in self.findings
+        ]
+
+
+@dataclass(frozen=True)
+class NoiseRate(Shown):
+    """How often answers are wrong, estimated from gold labels."""
+
+    value: Probability
+    low: Probability
+    """The interval holds the rate with probability `level`."""
+    high: Probability
+    level: Probability
+    checked: int
+    """Number of gold labels that it is based on."""
+
+    @classmethod
+    def of(cls, share: Proportion) -> Self:
+        """Return the rate that a share of gold labels shows."""
+        return cls(share.estimate, share.low, share.high, share.level, share.n)
+
+
+@dataclass(frozen=True)
+class BlindNoise(Shown):
+    """Noise rates of a group, from blind answers that leads checked."""
+
+    alpha: NoiseRate
+    """Of contradictions, where the prediction is right."""
+    beta: NoiseRate
+    """Of agreements, where it is wrong."""
+    pooled: tuple[str, ...]
+    """Groups too small alone, whose labels went together."""
+    waiting: int
+    """Contradictions that wait for a lead: the intervals allow for any decision."""
+    split: Probability | None
+    """The confidence that separates low from high, where alpha differs between them."""
+    alpha_halves: tuple[NoiseRate, ...] | None
+    """Alpha below the split, and above."""
+
+
+@dataclass(frozen=True)
+class NoiseWithSuggestion(Shown):
+    """Noise rates of a group's answers given with the suggestion in view.
+
+    Blind second readings show them: where both people agree, that counts as the truth, otherwise a
+    lead's decision does.
+    """
+
+    alpha: NoiseRate
+    beta: NoiseRate
+    pooled: tuple[str, ...]
+    """Groups too small alone, whose labels went together."""
+    usable: bool
+    """Calibrators may learn from such answers."""
+
+
+@dataclass(frozen=True)
+class NoiseOverlap(Shown):
+    """Noise rates of a group, estimated from second readings.
+
+    They are only a comparison, because the first reader saw candidates.
+    """
+
+    alpha: Probability
+    alpha_error: float
+    """Standard error."""
+    beta: Probability
+    documents: int
+    misfit_p_value: Probability | None
+    """Small where two rates do not explain the answers."""
+
+
+@dataclass(frozen=True)
+class NoiseProblem(Shown):
+    """A problem with learning from answers."""
+
+    kind: str
+    """A stable name, such as `too-few-gold-wrong`."""
+    about: str
+    """The group or annotator."""
+    detail: str
+    """What is wrong, and what would be right."""
+    blocking: bool
+    """While this is true, recalibration ignores these answers."""
+    needed: int | None
+    """Further gold labels that would fix it."""
 
 
 def outside(rates: Rates, estimate: GroupNoise | None) -> str | None:
@@ -159,49 +253,21 @@ def outside(rates: Rates, estimate: GroupNoise | None) -> str | None:
     return None
 
 
-def share_shown(share: Proportion) -> dict[str, object]:
-    """Return an estimate with its interval as JSON values."""
-    return {
-        "value": share.estimate,
-        "low": share.low,
-        "high": share.high,
-        "level": share.level,
-        "checked": share.n,
-    }
-
-
-def finding_shown(finding: NoiseFinding) -> dict[str, object]:
-    """Return a finding as JSON values."""
-    return {
-        "kind": finding.fault.value,
-        "about": finding.source,
-        "detail": finding.message,
-        "blocking": finding.blocking,
-        "needed": finding.needed,
-    }
-
-
 @dataclass(frozen=True)
-class Rereads:
-    """How many of an annotator's agreements with the model a lead read again, and contradicted.
-
-    Chance decides which ones are read again, so the rate is that of all agreements.
-    """
+class Rereads(Shown):
+    """An annotator's agreements with the model that leads read again, drawn by chance."""
 
     read_again: int = 0
     contradicted: int = 0
+    """Of these, by the lead."""
+    rate: NoiseRate | None = None
+    """Share of them, with its exact interval; null if none was read again."""
 
-    @property
-    def rate(self) -> Proportion | None:
-        """The share that was contradicted, with its exact interval; None if none was read again."""
-        if not self.read_again:
-            return None
-        return weighted_proportion(np.arange(self.read_again) < self.contradicted)
-
-    def shown(self) -> dict[str, object]:
-        """Return the counts and the rate as JSON values."""
-        rate = self.rate
-        return {**vars(self), "rate": None if rate is None else share_shown(rate)}
+    @classmethod
+    def of(cls, read_again: int, contradicted: int) -> Self:
+        """Return the counts with their rate, which is that of all agreements."""
+        share = weighted_proportion(np.arange(read_again) < contradicted)
+        return cls(read_again, contradicted, NoiseRate.of(share))
 
 
 @dataclass(frozen=True)
@@ -259,7 +325,7 @@ def _reread(gold: Sequence[GoldAnswer]) -> dict[str, Rereads]:
     agreed = [answer for answer in gold if answer.agreed]
     read_again = Counter(answer.annotator for answer in agreed)
     contradicted = Counter(answer.annotator for answer in agreed if not answer.right)
-    return {who: Rereads(n, contradicted[who]) for who, n in read_again.items()}
+    return {who: Rereads.of(n, contradicted[who]) for who, n in read_again.items()}
 
 
 def _report(

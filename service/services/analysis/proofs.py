@@ -1,17 +1,23 @@
 """When to try to prove a threshold, what from, and what an attempt finds."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from setwise.models.guarantees.certificates import (
     WHY_REFUSED,
-    Certificate,
     RefusalReason,
     risk_of_attempt,
 )
-from setwise.service.domain.certification import Bet, Certification, Gathered, Scorer
+from setwise.service.domain.certification import (
+    Bet,
+    Certification,
+    CertificationEvidence,
+    Gathered,
+    Scorer,
+    SequenceStep,
+)
 from setwise.service.domain.policy import Gate, Policy
 
 
@@ -61,7 +67,7 @@ class Schedule:
         )
         if proves and not raised and not again:
             return None
-        return max(0, math.ceil(self.growth * (before.n_drawn or 1)) - n_audits)
+        return max(0, math.ceil(self.growth * (before.evidence.n_drawn or 1)) - n_audits)
 
 
 SCHEDULE = Schedule()
@@ -85,7 +91,7 @@ class ProofProgress:
         """How many audits prove a threshold, by the last attempt; None if none does."""
         if self.newest is None or self.newest.further_audits is None:
             return None
-        return self.newest.n_drawn + self.newest.further_audits
+        return self.newest.evidence.n_drawn + self.newest.further_audits
 
 
 _EPOCH, _WEEK = datetime(2000, 1, 1, tzinfo=UTC), timedelta(days=7)
@@ -146,10 +152,10 @@ class ProofAttempt:
 
     id: str
     question: ProofQuestion
-    evidence: Mapping[str, object]
+    evidence: CertificationEvidence
 
 
-def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, object]:
+def answer(question: ProofQuestion, predicted: Sequence[float]) -> CertificationEvidence:
     """Return the evidence of `guarantees.certificates` and its inputs."""
     from setwise.models.guarantees.thresholds import certify_adjudicated  # noqa: PLC0415 -- loads slowly
 
@@ -176,19 +182,19 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
             "below the floor": len(gathered.audits) - len(audits),
         },
     )
-    return {
-        **proof.to_dict(),
-        "certified": isinstance(proof, Certificate),
-        "proved": [*proof.proved] if isinstance(proof, Certificate) else [],
-        "reread_rate": min(rates, default=gate.audits.gold_reread_rate),
-        "n_drawn": gathered.drawn,
-        "unfinished": gathered.unfinished,
-        "undecided": gathered.undecided,
-        "other_models": gathered.other,
-        "held_back": gathered.held_back,
-        "errors_missed": gathered.missed,
-        "errors_known": gathered.known_wrong,
-    }
+    return CertificationEvidence(
+        **{**vars(proof), "steps": tuple(SequenceStep(**vars(step)) for step in proof.steps)},
+        certified=proof.certified,
+        proved=proof.proved if proof.certified else (),
+        reread_rate=min(rates, default=gate.audits.gold_reread_rate),
+        n_drawn=gathered.drawn,
+        unfinished=gathered.unfinished,
+        undecided=gathered.undecided,
+        other_models=gathered.other,
+        held_back=gathered.held_back,
+        errors_missed=gathered.missed,
+        errors_known=gathered.known_wrong,
+    )
 
 
 def retested(proved: Sequence[float], bets: Sequence[Bet], target: float) -> float | None:

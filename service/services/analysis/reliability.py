@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setwise.service.domain.reports import CheckedSet, Evidence, Share, Standing, standing, verdict
+from setwise.service.domain.shown import Probability, Shown
 from setwise.service.services.analysis.accuracy import share
 
 BUCKETS = 10
@@ -19,50 +20,50 @@ LEVEL = 0.9
 
 
 @dataclass(frozen=True)
-class Bucket:
-    """Documents of similar confidence."""
+class Bucket(Shown):
+    """Documents of about the same confidence."""
 
-    low: float
-    high: float
-    """Range of confidences, ``low`` included."""
+    low: Probability
+    """Included."""
+    high: Probability
     documents: int
-    confidence: float | None
-    """Mean over the checked documents, to compare with the accuracy."""
+    confidence: Probability | None
+    """Mean, over the checked documents."""
     accuracy: Share
 
 
 @dataclass(frozen=True)
-class Curve:
-    """A reliability curve with the band that true confidences would stay in."""
+class Curve(Shown):
+    """An isotonic curve of accuracy over confidence, and a consistency band.
 
-    confidence: tuple[float, ...]
-    accuracy: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    """Points, and the curve and the band there; all in [0, 1]."""
-    level: float
-    """Share of curves inside the band, at each point, if confidences are true."""
-    p_value: float
-    """P-value of the hypothesis that the confidences are true, in (0, 1]."""
+    At each point, the share `level` of the curves of honest confidences lies within the band.
+    """
+
+    confidence: tuple[Probability, ...]
+    accuracy: tuple[Probability, ...]
+    low: tuple[Probability, ...]
+    high: tuple[Probability, ...]
+    level: Probability
+    """Share of honest curves inside the band at each point."""
+    p_value: Probability
+    """Of the hypothesis that the confidences are true."""
     checked: int
-    """Number of documents in the curve."""
-    judgement: str = ""
-    """What the confidences are worth, in a sentence; see `judge_scores`."""
+    """Documents that it is drawn from, the newest."""
+    judgement: str
+    """What the confidences are worth, in a sentence."""
 
 
 @dataclass(frozen=True)
-class Reliability:
-    """How well confidence agrees with accuracy."""
+class Reliability(Shown):
+    """How well confidence agrees with being right."""
 
     documents: int
     checked: int
     brier: float | None
-    """Mean squared difference between confidence and correctness; checked documents are weighted to
-    represent all.
-    """
+    """Mean squared error of the confidence; checked documents are weighted to represent all."""
     buckets: tuple[Bucket, ...]
     curve: Curve | None
-    """None if too few documents are checked."""
+    """null until 50 documents are checked."""
 
 
 def draw_curve(checks: Sequence[CheckedSet | Evidence], known: Standing) -> Curve | None:

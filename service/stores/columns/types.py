@@ -4,10 +4,11 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, cast
 
 import structlog
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 from sqlalchemy import JSON, DateTime, Dialect, String, Text
 from sqlalchemy.dialects.postgresql import UUID
@@ -26,7 +27,7 @@ def stored_json(value: object) -> str:
     """
     text = to_json(value, inf_nan_mode="constants").decode()
     if "NaN" in text or "Infinity" in text:  # an invalid number, or the word in a text
-        json.dumps(value, allow_nan=False)
+        json.dumps(json.loads(text), allow_nan=False)
     return text
 
 
@@ -55,6 +56,26 @@ class Choice(TypeDecorator[StrEnum]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:  # noqa: ARG002 -- as above
         """Return the member of a stored text."""
         return None if value is None else self.kind(value)
+
+
+class JsonOf(TypeDecorator[Any]):  # Any: of the class
+    """A dataclass, stored as JSON with all its fields."""
+
+    impl = JSON(none_as_null=True)
+    cache_ok = True
+
+    def __init__(self, kind: type) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def process_result_value(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002 -- the method of a type
+        """Return the stored value."""
+        return _adapter(self.kind).validate_python(value)
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 class Instant(TypeDecorator[datetime]):

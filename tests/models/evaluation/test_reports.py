@@ -1,7 +1,5 @@
 """Calibration reports: unbiased where the papers' buckets are not, with intervals that cover."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy.special import expit, logit
@@ -112,14 +110,6 @@ def test_a_report_of_few_rows_is_withheld():
     confidence, right = world(0, MIN_ROWS - 1)
     assert report_calibration(confidence, right) == TooFewRows(MIN_ROWS - 1)
     assert report_calibration([], []) == TooFewRows(0)
-
-
-def test_a_report_is_json():
-    found = report_calibration(*world(0, 300), n_resamples=20)
-    stored = json.loads(json.dumps(found.to_json()))
-    assert stored["alignment_error"]["value"] == found.alignment_error.value
-    assert stored["reliability"]["accuracy"] == list(found.reliability.accuracy)
-    assert stored["buckets"][0]["n"] == found.buckets[0].n
 
 
 def test_the_curve_is_the_isotonic_regression_and_splits_the_brier_score():

@@ -7,10 +7,27 @@ import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 from setwise.service.domain.jobs import JobState
+from setwise.service.domain.recalibration.report import (
+    CalibratorComparison,
+    Estimate,
+    ReliabilityCurve,
+    RouteChange,
+    RouteChanges,
+)
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser
 from tests.edge import PASSWORD, Service
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, calibration, change, job, model
+from tests.samples import (
+    ADMIN,
+    ANN,
+    CLIENT,
+    LEAD,
+    calibration,
+    calibration_report,
+    change,
+    job,
+    model,
+)
 
 NOWHERE = "00000000-0000-7000-8000-000000000000"
 
@@ -224,37 +241,32 @@ def test_a_new_version_is_trained_from_a_page_that_says_what_happens(
 # Calibrators
 
 
-CURVE = {
-    "confidence": [0.2, 0.9],
-    "accuracy": [0.25, 0.85],
-    "low": [0.1, 0.8],
-    "high": [0.3, 0.95],
-    "level": 0.9,
-    "p_value": 0.4,
-}
+CURVE = ReliabilityCurve(
+    confidence=(0.2, 0.9),
+    accuracy=(0.25, 0.85),
+    low=(0.1, 0.8),
+    high=(0.3, 0.95),
+    level=0.9,
+    p_value=0.4,
+    miscalibration=0.01,
+    discrimination=0.02,
+    uncertainty=0.2,
+    debiased_miscalibration=0.0,
+)
 
 
 @pytest.fixture
 def learnt(service: Service) -> str:
     registered = model("sha256:model")
-    numbers = {"value": 0.2, "low": 0.1, "high": 0.3}
-    report = {
-        "rows": {"used": 240, "agreed": 200, "contradicted": 40, "excluded": {"why": 3}},
-        "before": {"brier": numbers},
-        "after": {"brier": numbers | {"value": 0.15}, "n": 240, "reliability": CURVE},
-        "automation": {"target": 0.9, "before": {"coverage": 0.2}, "after": {"coverage": 0.1}},
-        "comparison": {"better": True, "gain": 0.05, "p_value": 0.001, "n": 240},
-        "routes": {
-            "documents": 100,
-            "threshold": 0.9,
-            "threshold_from": "the policy",
-            "to_auto": {
-                "count": 1,
-                "items": [{"prediction_id": "<b>7</b>", "before": 0.8, "after": 0.95}],
-            },
-            "to_review": {"count": 0, "items": []},
-        },
-    }
+    report, brier = calibration_report(), Estimate(0.2, 0.1, 0.3)
+    changes = RouteChanges(1, (RouteChange("<b>7</b>", 0.8, 0.95),))
+    report = replace(
+        report,
+        before=replace(report.before, brier=brier),
+        after=replace(report.after, brier=replace(brier, value=0.15), reliability=CURVE),
+        comparison=CalibratorComparison.tested(240, 0.05, 0.001),
+        routes=replace(report.routes, documents=100, to_auto=changes),
+    )
     made = replace(calibration(registered), report=report)
     with service.database() as transaction:
         transaction.models.add(registered)
@@ -291,7 +303,7 @@ def test_the_numbers_of_a_calibrators_diagram_are_taken_away(admin: Browser, lea
     assert table.headers["content-disposition"].startswith("attachment")
     assert table.text.splitlines()[1] == "after,0.2,0.25,0.1,0.3"
     rows = admin.get(f"{learnt}/reliability.json").json()
-    assert [row["accuracy"] for row in rows] == CURVE["accuracy"]
+    assert [row["accuracy"] for row in rows] == [*CURVE.accuracy]
     assert admin.get(f"{learnt}/reliability.pdf").status_code == 404
 
 
@@ -341,7 +353,7 @@ def test_a_group_is_made_given_rates_and_members(service: Service, admin: Browse
     group = service.services.annotators.get_group(SYSTEM, "coders").group
     assert (group.fixed, group.fixed_with_suggestion) == ((0.05, 0.125), (0.025, 0.3))
     assert "2.5 % of right sets rejected" in admin.get(here).text
-    someone = next(one for one in service.services.annotators.page(SYSTEM)).annotator
+    someone = next(one for one in service.services.annotators.page(SYSTEM))
     place = {"annotator": someone.id, "version": str(someone.version)}
     assert send(admin, "/board/groups/place", **place, group="coders").status_code == 303
     assert last_action(service) == ("annotator.placed", "Ann")

@@ -2,33 +2,45 @@
 
 import csv
 import io
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from setwise.models.evaluation.reports import report_calibration
-from setwise.service.domain.recalibration import verdict
+from setwise.models.calibration.recalibration import ReviewOutcomes
+from setwise.service.domain.recalibration.report import (
+    CalibrationMeasures,
+    CalibrationReport,
+    CalibratorComparison,
+)
 from setwise.service.pages.board.recalibration import measures
 from setwise.service.pages.board.reliability import reliability
+from setwise.service.services.analysis.lessons import measure
+from tests.samples import calibration_report
 
 N = 600
 
 
-def half(*, honest: bool, n: int = N) -> object:
-    """Return what a stored report says of confidences, as JSON gives it back."""
+def half(*, honest: bool, n: int = N) -> CalibrationMeasures:
+    """Return what a report says of confidences."""
     draw = np.random.default_rng(5)
     confidence = draw.uniform(0.2, 0.95, n)
     agreed = draw.random(n) < (confidence if honest else confidence**3)
-    return json.loads(json.dumps(report_calibration(confidence, agreed).to_json()))
+    return measure(confidence, ReviewOutcomes.of(agreed.astype(float)))
 
 
 @pytest.fixture(scope="module")
-def report() -> dict[str, object]:
-    return {"before": half(honest=False), "after": half(honest=True)}
+def report() -> CalibrationReport:
+    compared = CalibratorComparison.tested(N, 0.01, 0.2)
+    return replace(
+        calibration_report(),
+        before=half(honest=False),
+        after=half(honest=True),
+        comparison=compared,
+    )
 
 
-def test_both_curves_are_drawn_and_told(report: dict[str, object]) -> None:
+def test_both_curves_are_drawn_and_told(report: CalibrationReport) -> None:
     figure = reliability(report)
     assert figure.svg is not None
     assert figure.svg.count('class="line waiting"') == figure.svg.count('class="line link"') == 1
@@ -40,32 +52,28 @@ def test_both_curves_are_drawn_and_told(report: dict[str, object]) -> None:
 
 
 def test_a_calibrator_that_has_seen_the_rows_is_said_to_be_flattered(
-    report: dict[str, object],
+    report: CalibrationReport,
 ) -> None:
-    says = reliability(report | {"comparison": {"n": 150}}).says
+    newer = replace(report, comparison=CalibratorComparison.skipped(150, "too few"))
+    says = reliability(newer).says
     assert says.endswith("calibrator was trained on 450 of them, which flatters it.")
-    assert "flatters" not in reliability(report | {"comparison": {"n": N}}).says
+    assert "flatters" not in reliability(report).says
 
 
-def test_its_numbers_are_those_of_the_report(report: dict[str, object]) -> None:
+def test_its_numbers_are_those_of_the_report(report: CalibrationReport) -> None:
     rows = list(csv.DictReader(io.StringIO(reliability(report).as_csv())))
-    for when in ("before", "after"):
-        drawn = report[when]["reliability"]
+    for when, half in (("before", report.before), ("after", report.after)):
         mine = [row for row in rows if row["calibrator"] == when]
         for name in ("confidence", "accuracy", "low", "high"):
-            assert [float(row[name]) for row in mine] == drawn[name]
+            assert tuple(float(row[name]) for row in mine) == getattr(half.reliability, name)
 
 
-def test_too_few_rows_are_told_with_how_many_it_takes() -> None:
-    few = half(honest=True, n=12)
-    figure = reliability({"before": few, "after": few})
+def test_too_few_rows_are_told_with_how_many_it_takes(report: CalibrationReport) -> None:
+    few = replace(report, before=half(honest=True, n=12), after=half(honest=True, n=12))
+    figure = reliability(few)
     assert figure.svg is None
     assert figure.empty == "It needs at least 200 reviewed documents; there were 12."
-
-
-@pytest.mark.parametrize("report", [{}, {"before": None, "after": {"brier": {"value": 0.1}}}])
-def test_a_report_without_a_curve_is_not_a_fault(report: dict[str, object]) -> None:
-    assert reliability(report).svg is None
+    assert [line.name for line in measures(few)] == ["Sent automatically"]
 
 
 @pytest.mark.parametrize(
@@ -78,17 +86,11 @@ def test_a_report_without_a_curve_is_not_a_fault(report: dict[str, object]) -> N
     ],
 )
 def test_one_paired_test_decides_sentence_and_colour(
-    gain: float, p_value: float, says: str, better: bool | None
+    report: CalibrationReport, gain: float, p_value: float, says: str, better: bool | None
 ) -> None:
-    before = {"value": 0.2, "low": 0.1, "high": 0.3}
-    after = {**before, "value": 0.2 - gain}
-    names = ("brier", "alignment_error", "sharpness")
-    report = {
-        "comparison": {"gain": gain, "p_value": p_value, "n": 400},
-        "before": dict.fromkeys(names, before),
-        "after": dict.fromkeys(names, after),
-    }
-    assert verdict(report).startswith(f"{says}: the Brier score ")
-    brier, *others = measures(report)
+    compared = CalibratorComparison.tested(400, gain, p_value)
+    assert compared.sentence.startswith(f"{says}: the Brier score ")
+    brier, *others = measures(replace(report, comparison=compared))
     assert brier.better is better
+    assert len(others) == 3
     assert {one.better for one in others} == {None}

@@ -9,11 +9,12 @@ import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 from setwise.service.domain.jobs import JobState
+from setwise.service.domain.recalibration.report import CalibratorComparison
 from setwise.service.pages.board.sections import SECTIONS
 from tests.browsing import Browser
 from tests.edge import Service
 from tests.fakes import START
-from tests.samples import calibration, job, model
+from tests.samples import calibration, calibration_report, job, model
 
 
 def browser_of(service: Service, role: Role) -> Browser:
@@ -107,7 +108,8 @@ def test_a_lead_reads_what_concerns_them_and_how_the_newest_calibrator_did(
     with service.database() as transaction:
         registered = model()
         transaction.models.add(registered)
-        report = {"comparison": {"gain": 0.022, "p_value": 0.0001, "n": 1840}}
+        comparison = CalibratorComparison.tested(1840, 0.022, 0.0001)
+        report = replace(calibration_report(), comparison=comparison)
         transaction.calibrations.add(replace(calibration(registered), report=report))
     assert "is proved better: the Brier score falls by 0.0220" in lead.get("/board").text
 

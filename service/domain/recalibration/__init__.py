@@ -14,6 +14,7 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Decision, Prediction
+from setwise.service.domain.recalibration.report import CalibrationReport
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.truth import Check, PersonAnswer
 
@@ -97,56 +98,6 @@ class Options:
         )
 
 
-BETTER = 0.05
-"""A calibrator counts as better, or worse, if the paired test's p-value is below this."""
-
-
-def proved(report: Mapping[str, object]) -> bool | None:
-    """Return whether the paired test proves a calibrator better; None if it proves nothing.
-
-    False means that it is proved worse.
-    """
-    gain, p_value, _ = _comparison(report)
-    if gain is None or p_value is None:
-        return None
-    if gain > 0.0 and p_value < BETTER:
-        return True
-    return False if gain < 0.0 and 1.0 - p_value < BETTER else None
-
-
-def verdict(report: Mapping[str, object]) -> str:
-    """Return the result of the paired test in words.
-
-    >>> verdict({"comparison": {"gain": 0.022, "p_value": 0.0001, "n": 1840}})
-    'proved better: the Brier score falls by 0.0220 on 1,840 documents (p < 0.001)'
-    >>> verdict({"comparison": {"gain": -0.001, "p_value": 0.6, "n": 300}})
-    'not proved better: the Brier score rises by 0.0010 on 300 documents (p = 0.60)'
-    """
-    gain, p_value, n = _comparison(report)
-    if gain is None or p_value is None:
-        comparison = report.get("comparison")
-        why = comparison.get("reason") if isinstance(comparison, Mapping) else None
-        return f"not compared: {why}" if why else "not compared"
-    better = proved(report)
-    result = (
-        "proved worse" if better is False else "proved better" if better else "not proved better"
-    )
-    how = f"falls by {gain:.4f}" if gain >= 0 else f"rises by {-gain:.4f}"
-    p = 1.0 - p_value if better is False else p_value
-    chance = "< 0.001" if p < 0.001 else f"= {p:.2f}" if p >= 0.1 else f"= {p:.3f}"
-    return f"{result}: the Brier score {how} on {n or 0:,.0f} documents (p {chance})"
-
-
-def _comparison(report: Mapping[str, object]) -> tuple[float | None, float | None, float | None]:
-    """Return gain, p-value and number of documents of the paired test."""
-    comparison = report.get("comparison")
-    if not isinstance(comparison, Mapping):
-        return None, None, None
-    values = [comparison.get(name) for name in ("gain", "p_value", "n")]
-    gain, p_value, n = (float(x) if isinstance(x, int | float) else None for x in values)
-    return gain, p_value, n
-
-
 @dataclass(frozen=True)
 class Calibration:
     """A calibrator learnt from reviews; its model does not change."""
@@ -162,8 +113,7 @@ class Calibration:
     location: str
     """Its path, relative to the artifact store."""
     noise: Noise
-    report: Mapping[str, object]
-    """The rows that it was learnt from, and the comparison with the earlier one, as JSON."""
+    report: CalibrationReport
     requested_by: str
     created_at: datetime
     active: bool = False
@@ -505,8 +455,4 @@ def calibrator_version(model: ModelVersion, calibration: Calibration | None) -> 
 
 def learnt_until(calibration: Calibration | None) -> datetime | None:
     """Return the time of the newest answer behind a calibrator; None is the model's own."""
-    if calibration is None:
-        return None
-    rows = calibration.report.get("rows")
-    until = rows.get("until") if isinstance(rows, Mapping) else None
-    return datetime.fromisoformat(until) if isinstance(until, str) else calibration.created_at
+    return None if calibration is None else calibration.report.rows.until
