@@ -4,8 +4,13 @@ import dataclasses
 from datetime import datetime
 from typing import Annotated, Self
 
-from fastapi import APIRouter, Response
-from fastapi import Query as InQuery
+from fastapi import (
+    APIRouter,
+    Response,
+)
+from fastapi import (
+    Query as InQuery,
+)
 from fastapi.responses import StreamingResponse
 from pydantic import Field, JsonValue
 
@@ -27,11 +32,9 @@ from setwise.service.api.schemas import (
     Answered,
     Listed,
     Paged,
-    PredictionBody,
     Probability,
     Query,
     ReviewTaskBody,
-    SkipBody,
     absent_if_false,
 )
 from setwise.service.domain import documents as domain
@@ -41,85 +44,28 @@ from setwise.service.domain.documents import (
     Audited,
     CommentKind,
     DocumentFilter,
+    DocumentRow,
     DocumentState,
     EventKind,
     ModelDifference,
     Order,
+    ShownPrediction,
 )
-from setwise.service.domain.files import DOCUMENT, Format, document_row, prediction_row
+from setwise.service.domain.files import DOCUMENT, Format
 from setwise.service.domain.labels import shown_set
 from setwise.service.domain.predictions import PRIORITIES, Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
-from setwise.service.requests import Example, Instant
+from setwise.service.requests import Instant
 from setwise.service.requests.documents import ActionRequest, CommentRequest
 from setwise.service.requests.reviews import ReopenRequest
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
 
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
-_LISTED: Example = {
-    "id": _ID,
-    "document_id": "note-17",
-    "client_id": _ID,
-    "labels": ["J18.9"],
-    "confidence": 0.93,
-    "decision": "auto",
-    "reason": "audit",
-    "segment": "north",
-    "waiting": False,
-    "assigned_to": [],
-    "priority": 0,
-    "due_at": None,
-    "prioritized": False,
-    "skips": [
-        {"reviewer": _ID, "reason": "page two is missing", "skipped_at": "2026-11-21T09:02:00Z"}
-    ],
-    "answers": 1,
-    "reviewers": [_ID],
-    "contradicted": True,
-    "outcome": None,
-    "final_labels": ["J18.9", "R50.9"],
-    "label_missing": False,
-    "model_version": "3f9c0b7a1d2e",
-    "calibrator_version": "90ab12cd34ef",
-    "created_at": "2026-11-21T09:00:00Z",
-}
 
 
-class ListedDocumentBody(AnswerBody):
-    """A document in a list, with what became of it."""
-
-    examples = (_LISTED,)
-
-    id: str = Field(description="Id of the prediction.")
-    document_id: str | None
-    client_id: str
-    labels: list[str] = Field(description="The predicted set.")
-    confidence: Probability
-    decision: Decision
-    reason: Reason
-    segment: str | None = Field(description="Its value of `segment_by`; null without segments.")
-    waiting: bool = Field(description="Whether a review of it is open.")
-    assigned_to: list[str] = Field(description="Ids of the people who alone are given a review.")
-    priority: int = Field(description=f"{PRIORITIES}.")
-    due_at: datetime | None = Field(description="When the client needs a person's answer.")
-    prioritized: bool = Field(description="Whether a review was put first, or has priority.")
-    skips: list[SkipBody] = Field(description="Who skipped an open review of it, and why.")
-    answers: int = Field(description="How many people have answered.")
-    reviewers: list[str] = Field(description="Their ids.")
-    contradicted: bool = Field(description="Whether a person or an outcome gave other labels.")
-    outcome: list[str] | None = Field(description="The set that another program reported last.")
-    final_labels: list[str] | None = Field(
-        description="The set that was sent last; null if none was."
-    )
-    label_missing: bool = Field(description="A label applies besides that has no name.")
-    model_version: str
-    calibrator_version: str
-    created_at: datetime
-
-
-class DocumentPage(Listed[ListedDocumentBody]):
+class DocumentPage(Listed[DocumentRow]):
     """One page of documents."""
 
 
@@ -307,31 +253,7 @@ class LifeEventBody(AnswerBody):
 class DocumentBody(Answered):
     """A document, its prediction, and all that happened to it."""
 
-    examples = (
-        {
-            "prediction": PredictionBody.examples[0],
-            "text": "Fever and productive cough for five days.",
-            "features": None,
-            "metadata": {"site": "north"},
-            "priority": 1,
-            "due_at": "2026-11-28T12:00:00Z",
-            "events": [
-                {
-                    "at": "2026-11-21T09:00:00Z",
-                    "kind": "predicted",
-                    "by": _ID,
-                    "name": "billing",
-                    "labels": ["J18.9"],
-                    "label_missing": False,
-                    "agreed": None,
-                    "detail": None,
-                    "comment": None,
-                },
-            ],
-        },
-    )
-
-    prediction: PredictionBody
+    prediction: ShownPrediction
     text: str | None = Field(description="Null if it was not sent, and once it was purged.")
     features: dict[str, float] | None
     metadata: dict[str, JsonValue]
@@ -355,7 +277,7 @@ def list_documents(
         documents = edge.services.documents
         return documents.find(caller, filters, search.order, after=after, limit=limit).page
 
-    return listed(edge, search, f"documents?{search.filters()}", read, document_row)
+    return listed(edge, search, f"documents?{search.filters()}", read, DocumentRow.of)
 
 
 @router.get("/export", response_class=StreamingResponse, responses=exported(DOCUMENT))
@@ -401,7 +323,7 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
     document = life.prediction.document
     return answer(
         {
-            "prediction": prediction_row(life.prediction),
+            "prediction": ShownPrediction.of(life.prediction),
             "text": document.text,
             "features": document.features,
             "metadata": document.metadata,

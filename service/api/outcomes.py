@@ -70,7 +70,7 @@ class OutcomeBody(AnswerBody):
     def of(cls, outcome: Outcome, **more: object) -> Self:
         """Return the body for an outcome."""
         values = {name: getattr(outcome, name, None) for name in OutcomeBody.model_fields}
-        shown = shown_set(outcome.labels)._asdict()
+        shown = vars(shown_set(outcome.labels))
         return cls.model_validate({**values, **shown, **more}, from_attributes=True)
 
 

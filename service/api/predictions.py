@@ -25,7 +25,6 @@ from setwise.service.api.schemas import (
     AnswerBody,
     DocumentIn,
     DueAt,
-    PredictionBody,
     PredictionPage,
     PredictionQuery,
     PredictionRequest,
@@ -34,7 +33,7 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Permission
-from setwise.service.domain.files import prediction_row
+from setwise.service.domain.documents import ShownPrediction
 from setwise.service.domain.predictions import (
     Document,
     IdempotencyKey,
@@ -129,7 +128,7 @@ class Batch(AnswerBody):
         },
     )
 
-    items: list[PredictionBody | Problem] = Field(
+    items: list[ShownPrediction | Problem] = Field(
         description="One for each document, in order: a prediction, or a problem, which has a "
         "`type` and no `id`."
     )
@@ -138,7 +137,7 @@ class Batch(AnswerBody):
 @router.post(
     "",
     status_code=201,
-    response_model=PredictionBody,
+    response_model=ShownPrediction,
     response_description="The prediction, stored; `Location` is its address.",
     responses=answering("Location", status=201)
     | documented(errors.DocumentTooLarge, errors.IdempotencyMismatch, errors.ModelUnavailable),
@@ -166,9 +165,8 @@ async def predict(
     outcomes = await edge.predict([submission])
     edge.metrics.decided(outcomes)
     (prediction,) = all_predicted(outcomes)
-    return answer(
-        prediction_row(prediction), status=201, headers={"Location": f"{ADDRESS}/{prediction.id}"}
-    )
+    headers = {"Location": f"{ADDRESS}/{prediction.id}"}
+    return answer(ShownPrediction.of(prediction), status=201, headers=headers)
 
 
 @router.post("/batch", response_model=Batch, responses=documented(errors.ModelUnavailable))
@@ -215,7 +213,7 @@ def _batch_answer(outcomes: Sequence[SubmissionOutcome], request_id: str | None)
             "items": [
                 _problem(outcome.error, place, request_id)
                 if isinstance(outcome, Refused)
-                else prediction_row(outcome.prediction)
+                else ShownPrediction.of(outcome.prediction)
                 for place, outcome in enumerate(outcomes)
             ]
         }
@@ -248,14 +246,14 @@ def list_predictions(
     """
     filters = PredictionFilter(**query.model_dump(exclude={"cursor", "limit"}))
     read = partial(edge.services.predictions.page, caller, filters)
-    return listed(edge, query, f"predictions?{query.filters()}", read, prediction_row)
+    return listed(edge, query, f"predictions?{query.filters()}", read, ShownPrediction.of)
 
 
 @router.get(
     "/{prediction_id}",
-    response_model=PredictionBody,
+    response_model=ShownPrediction,
     responses=documented(errors.PredictionNotFound, errors.BlindReviewHeld),
 )
 def get_prediction(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """Read one stored prediction; it never changes."""
-    return answer(prediction_row(services.predictions.get(caller, prediction_id)))
+    return answer(ShownPrediction.of(services.predictions.get(caller, prediction_id)))

@@ -15,10 +15,20 @@ from pydantic import (
 from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12
 
 from setwise.limits import MOST_SET_LABELS
-from setwise.service.domain import documents, outcomes, predictions, reviews
-from setwise.service.domain import policy as routing
+from setwise.service.domain import (
+    documents,
+    outcomes,
+    predictions,
+    reviews,
+)
+from setwise.service.domain import (
+    policy as routing,
+)
 from setwise.service.domain.accounts.callers import Caller
-from setwise.service.domain.labels import shown_set
+from setwise.service.domain.labels import (
+    LabelSet,
+    shown_set,
+)
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.routing.segments import (
@@ -244,71 +254,7 @@ class PredictionRequest(RequestBody):
         return document_of(self.document, beside)
 
 
-class CandidateBody(AnswerBody):
-    """A label set that may be the right one."""
-
-    labels: list[str]
-    confidence: Probability = Field(
-        description="Calibrated probability that the whole set is right."
-    )
-    score: Probability = Field(description="The model's own probability of the set.")
-
-
-class MarginalBody(AnswerBody):
-    """The probability that one label applies."""
-
-    label: str
-    probability: Probability
-
-
-class PredictionBody(AnswerBody):
-    """A document's predicted label set, its confidence and the decision."""
-
-    examples = (
-        {
-            "id": _ID,
-            "document_id": "note-17",
-            "labels": ["J18.9", "R50.9"],
-            "confidence": 0.93,
-            "decision": "auto",
-            "reason": "above_threshold",
-            "threshold": 0.9,
-            "segment": "north",
-            "candidates": _CANDIDATES,
-            "marginals": _MARGINALS,
-            "model_version": "3f9c0b7a1d2e",
-            "calibrator_version": "90ab12cd34ef",
-            "policy_version": _OTHER_ID,
-            "created_at": "2026-11-21T09:00:00Z",
-        },
-    )
-
-    id: str
-    document_id: str | None
-    labels: list[str] = Field(description="The likeliest set; empty when that is the empty set.")
-    confidence: Probability
-    decision: Decision = Field(description="`auto`: sent; `review`: waits for a person.")
-    reason: Reason
-    threshold: Probability | None = Field(description="What the confidence was compared with.")
-    segment: str | None = Field(
-        description="Its value of `segment_by`, whose threshold decided; one that the policy does "
-        "not list is decided as `other`. null without segments."
-    )
-    candidates: list[CandidateBody] = Field(
-        description="Likeliest first; the first is the prediction."
-    )
-    marginals: list[MarginalBody] = Field(description="Likeliest first, negligible ones left out.")
-    model_version: str
-    calibrator_version: str
-    policy_version: str
-    created_at: datetime
-
-
-def _marginals(scored: predictions.ScoredSet) -> list[MarginalBody]:
-    return [MarginalBody(label=m.label, probability=m.probability) for m in scored.marginals]
-
-
-class PredictionPage(Listed[PredictionBody]):
+class PredictionPage(Listed[documents.ShownPrediction]):
     """One page of predictions, newest first."""
 
 
@@ -372,25 +318,6 @@ class LeaseBody(AnswerBody):
     expires_at: datetime
 
 
-class SkipBody(AnswerBody):
-    """A reviewer who skipped a document, and why."""
-
-    examples = (
-        {"reviewer": _ID, "reason": "page two is missing", "skipped_at": "2026-11-21T09:02:00Z"},
-    )
-
-    reviewer: str = Field(description="Id of the person or key.")
-    reason: str
-    skipped_at: datetime
-
-
-class GivenAnswerBody(AnswerBody):
-    """A label set that a person or the model gave."""
-
-    labels: list[str]
-    label_missing: bool = Field(description="A label applies besides that has no name.")
-
-
 class ReviewTaskBody(AnswerBody):
     """A document that waits for a person."""
 
@@ -429,12 +356,12 @@ class ReviewTaskBody(AnswerBody):
     candidates: list[ReviewCandidate] | None = _absent_if_none(
         "Likeliest first; absent where the answer must not be known."
     )
-    marginals: list[MarginalBody] | None = _absent_if_none("Absent on blind tasks.")
-    answers: list[GivenAnswerBody] | None = _absent_if_none(
+    marginals: list[predictions.Marginal] | None = _absent_if_none("Absent on blind tasks.")
+    answers: list[LabelSet] | None = _absent_if_none(
         "Of an `adjudication`: the label sets that people or the model gave, sorted."
     )
     reopened_because: str | None = _absent_if_none("Why the document is to be decided again.")
-    skips: list[SkipBody] | None = _absent_if_none(
+    skips: list[reviews.Skip] | None = _absent_if_none(
         "Who skipped it, and why, oldest first; absent unless you may read all predictions."
     )
     lease: LeaseBody | None
@@ -470,11 +397,10 @@ class ReviewTaskBody(AnswerBody):
                 ReviewCandidate(labels=list(c.labels), confidence=c.confidence)
                 for c in scored.candidates
             ],
-            marginals=None if blind else _marginals(scored),
-            answers=[GivenAnswerBody(**shown_set(labels)._asdict()) for labels in task.answers]
-            or None,
+            marginals=None if blind else list(scored.marginals),
+            answers=[shown_set(labels) for labels in task.answers] or None,
             reopened_because=task.because,
-            skips=None if skips is None else [SkipBody(**skip._asdict()) for skip in skips],
+            skips=None if skips is None else list(skips),
             lease=task.lease
             and LeaseBody(holder=task.lease.holder, expires_at=task.lease.expires_at),
             version=task.version,
@@ -548,7 +474,7 @@ class Completion(AnswerBody):
         return cls(
             id=annotation.task_id,
             state="completed",
-            **shown_set(annotation.labels)._asdict(),
+            **vars(shown_set(annotation.labels)),
             agreed=annotation.agreed,
             annotation_id=annotation.id,
         )
@@ -571,7 +497,7 @@ class ResolutionBody(AnswerBody):
     def of(cls, resolution: outcomes.Resolution) -> Self:
         """Return the body for what was decided."""
         return cls(
-            **shown_set(resolution.labels)._asdict(),
+            **vars(shown_set(resolution.labels)),
             by=resolution.by,
             decided_at=resolution.decided_at,
             missed=shown_set(resolution.missed).labels,
@@ -624,7 +550,7 @@ class OwnAnswerBody(AnswerBody):
             review_id=annotation.task_id,
             prediction_id=own.prediction.id,
             document_id=own.prediction.document.id,
-            **shown_set(annotation.labels)._asdict(),
+            **vars(shown_set(annotation.labels)),
             comment=annotation.comment,
             created_at=annotation.created_at,
             resolution=own.resolution and ResolutionBody.of(own.resolution),

@@ -4,14 +4,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.labels import UNNAMED, shown_set
 from setwise.service.domain.outcomes import Outcome, Resolution, sent_labels
-from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.predictions import (
+    Candidate,
+    Decision,
+    Marginal,
+    Prediction,
+    Reason,
+)
 from setwise.service.domain.reviews import Annotation, ReviewTask, Skip
 from setwise.service.domain.routing.audits import AuditRole
-from setwise.service.domain.routing.segments import Segment
+from setwise.service.domain.routing.segments import Segment, value_of
+from setwise.service.domain.shown import Probability, Shown
 from setwise.service.domain.text import is_id, text_faults
 from setwise.service.domain.truth import contradicted
 from setwise.service.domain.webhooks import Delivery, DeliveryState, Message
@@ -174,6 +182,55 @@ def phrases(text: str) -> list[str]:
     return [word for word in words if any(map(str.isalnum, word))]
 
 
+@dataclass(frozen=True, slots=True)
+class ShownPrediction(Shown):
+    """A document's predicted label set, its confidence and the decision."""
+
+    id: str
+    document_id: str | None
+    labels: tuple[str, ...]
+    """The likeliest set; empty when that is the empty set."""
+    confidence: Probability
+    decision: Decision
+    """`auto`: sent; `review`: waits for a person."""
+    reason: Reason
+    threshold: Probability | None
+    """What the confidence was compared with."""
+    segment: str | None
+    """Its value of `segment_by`, whose threshold decided; one that the policy does not list is
+    decided as `other`. null without segments.
+    """
+    candidates: tuple[Candidate, ...]
+    """Likeliest first; the first is the prediction."""
+    marginals: tuple[Marginal, ...]
+    """Likeliest first, negligible ones left out."""
+    model_version: str
+    calibrator_version: str
+    policy_version: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, prediction: Prediction) -> Self:
+        """Return a prediction as it is shown, without its document."""
+        scored = prediction.scored
+        return cls(
+            prediction.id,
+            prediction.document.id,
+            scored.labels,
+            scored.confidence,
+            prediction.decision,
+            prediction.reason,
+            prediction.threshold,
+            value_of(prediction.segment),
+            scored.candidates,
+            scored.marginals,
+            scored.model_version,
+            scored.calibrator_version,
+            prediction.policy_version,
+            prediction.created_at,
+        )
+
+
 class ListedDocument(NamedTuple):
     """A document in a list."""
 
@@ -199,6 +256,80 @@ class ListedDocument(NamedTuple):
     def final_labels(self) -> tuple[str, ...] | None:
         """The label set that was sent last; None if none was."""
         return sent_labels(self.prediction, self.annotations, self.outcomes)
+
+
+@dataclass(frozen=True)
+class DocumentRow(Shown):
+    """A document in a list, with what became of it."""
+
+    id: str
+    """Id of the prediction."""
+    document_id: str | None
+    client_id: str
+    labels: tuple[str, ...]
+    """The predicted set."""
+    confidence: Probability
+    decision: Decision
+    reason: Reason
+    segment: str | None
+    """Its value of `segment_by`; null without segments."""
+    waiting: bool
+    """A review of it is open."""
+    assigned_to: tuple[str, ...]
+    """Ids of the people who alone are given a review."""
+    priority: int
+    """0 (normal), 1 (high), 2 (urgent)."""
+    due_at: datetime | None
+    """When the client needs a person's answer."""
+    prioritized: bool
+    """A review was put first, or has priority."""
+    skips: tuple[Skip, ...]
+    """Who skipped an open review of it, and why."""
+    answers: int
+    """How many people have answered."""
+    reviewers: tuple[str, ...]
+    """Their ids."""
+    contradicted: bool
+    """A person or an outcome gave other labels."""
+    outcome: tuple[str, ...] | None
+    """The set that another program reported last."""
+    final_labels: tuple[str, ...] | None
+    """The set that was sent last; null if none was."""
+    label_missing: bool
+    """A label applies besides that has no name."""
+    model_version: str
+    calibrator_version: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, listed: ListedDocument) -> Self:
+        """Return a document with what became of it."""
+        prediction, final = listed.prediction, listed.final_labels
+        return cls(
+            id=prediction.id,
+            document_id=prediction.document.id,
+            client_id=prediction.client_id,
+            labels=prediction.scored.labels,
+            confidence=prediction.scored.confidence,
+            decision=prediction.decision,
+            reason=prediction.reason,
+            segment=value_of(prediction.segment),
+            waiting=listed.waiting,
+            assigned_to=tuple(listed.assigned_to),
+            priority=prediction.document.priority,
+            due_at=prediction.document.due_at,
+            prioritized=listed.prioritized,
+            skips=tuple(listed.skips),
+            answers=len(listed.annotations),
+            reviewers=tuple(dict.fromkeys(each.reviewer for each in listed.annotations)),
+            contradicted=listed.contradicted,
+            outcome=shown_set(listed.outcomes[-1].labels).labels if listed.outcomes else None,
+            final_labels=None if final is None else shown_set(final).labels,
+            label_missing=UNNAMED in (final or ()),
+            model_version=prediction.scored.model_version,
+            calibrator_version=prediction.scored.calibrator_version,
+            created_at=prediction.created_at,
+        )
 
 
 class OwnAnswer(NamedTuple):

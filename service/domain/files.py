@@ -13,13 +13,14 @@ from types import NoneType
 from typing import Any, BinaryIO, Self, cast
 
 from setwise.service.domain.audit_trail import Event
-from setwise.service.domain.documents import ListedDocument
+from setwise.service.domain.documents import DocumentRow, ShownPrediction
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.labels import UNNAMED, shown_set
+from setwise.service.domain.labels import shown_set
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import ANSWERS, PRIORITIES, Document, Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
+from setwise.service.domain.shown import Shown, members, names
 from setwise.service.domain.text import (
     RepeatedName,
     each_once,
@@ -319,13 +320,9 @@ def unguarded(text: str) -> str:
     return text[1:] if guarded else text
 
 
-def _json(value: object) -> str:
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain_value
-    )
-
-
 def _plain_value(value: object) -> object:
+    if isinstance(value, Shown):
+        return members(value)
     if isinstance(value, datetime):
         return instant(value)
     if isinstance(value, Mapping):
@@ -333,61 +330,9 @@ def _plain_value(value: object) -> object:
     raise TypeError(f"{type(value).__name__} cannot be written to a file")
 
 
-def prediction_row(prediction: Prediction) -> dict[str, object]:
-    """Return the public members of a prediction, without its document."""
-    scored = prediction.scored
-    return {
-        "id": prediction.id,
-        "document_id": prediction.document.id,
-        "labels": list(scored.labels),
-        "confidence": scored.confidence,
-        "decision": prediction.decision.value,
-        "reason": prediction.reason.value,
-        "threshold": prediction.threshold,
-        "segment": value_of(prediction.segment),
-        "candidates": [
-            {"labels": list(c.labels), "confidence": c.confidence, "score": c.score}
-            for c in scored.candidates
-        ],
-        "marginals": [{"label": m.label, "probability": m.probability} for m in scored.marginals],
-        "model_version": scored.model_version,
-        "calibrator_version": scored.calibrator_version,
-        "policy_version": prediction.policy_version,
-        "created_at": instant(prediction.created_at),
-    }
-
-
-def document_row(listed: ListedDocument) -> dict[str, object]:
-    """Return a document with what became of it as a row."""
-    prediction, final = listed.prediction, listed.final_labels
-    due_at = prediction.document.due_at
-    return {
-        "id": prediction.id,
-        "document_id": prediction.document.id,
-        "client_id": prediction.client_id,
-        "labels": list(prediction.scored.labels),
-        "confidence": prediction.scored.confidence,
-        "decision": prediction.decision.value,
-        "reason": prediction.reason.value,
-        "segment": value_of(prediction.segment),
-        "waiting": listed.waiting,
-        "assigned_to": list(listed.assigned_to),
-        "priority": prediction.document.priority,
-        "due_at": due_at and instant(due_at),
-        "prioritized": listed.prioritized,
-        "skips": [
-            skip._asdict() | {"skipped_at": instant(skip.skipped_at)} for skip in listed.skips
-        ],
-        "answers": len(listed.annotations),
-        "reviewers": list(dict.fromkeys(annotation.reviewer for annotation in listed.annotations)),
-        "contradicted": listed.contradicted,
-        "outcome": shown_set(listed.outcomes[-1].labels).labels if listed.outcomes else None,
-        "final_labels": None if final is None else shown_set(final).labels,
-        "label_missing": UNNAMED in (final or ()),
-        "model_version": prediction.scored.model_version,
-        "calibrator_version": prediction.scored.calibrator_version,
-        "created_at": instant(prediction.created_at),
-    }
+_json = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain_value
+).encode
 
 
 def annotation_row(annotation: Annotation, of: Prediction) -> dict[str, object]:
@@ -397,7 +342,7 @@ def annotation_row(annotation: Annotation, of: Prediction) -> dict[str, object]:
         **_predicted(of),
         "review_id": annotation.task_id,
         "reviewer": annotation.reviewer,
-        **shown_set(annotation.labels)._asdict(),
+        **members(shown_set(annotation.labels)),
         "comment": annotation.comment,
         "agreed": annotation.agreed,
         "chosen_rank": annotation.chosen_rank,
@@ -419,7 +364,7 @@ def outcome_row(outcome: Outcome, of: Prediction) -> dict[str, object]:
         "id": outcome.id,
         **_predicted(of),
         "number": outcome.number,
-        **shown_set(outcome.labels)._asdict(),
+        **members(shown_set(outcome.labels)),
         "source": outcome.source,
         "agreed": outcome.agreed,
         "reported_by": outcome.reported_by,
@@ -470,11 +415,7 @@ _PREDICTED = (
     "model_version", "segment",
 )  # fmt: skip
 COLUMNS: dict[Exported, tuple[str, ...]] = {
-    Exported.PREDICTIONS: (
-        "id", "document_id", "labels", "confidence", "decision", "reason", "threshold",
-        "segment", "candidates", "marginals", "model_version", "calibrator_version",
-        "policy_version", "created_at", "client_id",
-    ),
+    Exported.PREDICTIONS: (*names(ShownPrediction), "client_id"),
     Exported.ANNOTATIONS: (
         "id", *_PREDICTED, "review_id", "reviewer", "labels", "label_missing", "comment", "agreed",
         "chosen_rank", "suggestion_shown", "kind", "settles", "group", "version", "audit_role",
@@ -486,12 +427,7 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
     ),
     Exported.AUDIT_EVENTS: tuple(field.name for field in fields(Event)),
 }  # fmt: skip
-DOCUMENT = (
-    "id", "document_id", "client_id", "labels", "confidence", "decision", "reason", "segment",
-    "waiting", "assigned_to", "priority", "due_at", "prioritized", "skips", "answers", "reviewers",
-    "contradicted", "outcome", "final_labels", "label_missing", "model_version",
-    "calibrator_version", "created_at",
-)  # fmt: skip
+DOCUMENT = names(DocumentRow)
 _ANSWER = {"scores": "scores", "candidates": "candidates", "labels": "answer"}
 """Columns of another model's answer: `labels` are what people decided."""
 CONTENT = ("text", "features", *_ANSWER.values(), "metadata")

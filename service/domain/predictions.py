@@ -13,6 +13,7 @@ from setwise.limits import LARGEST_SCORE, MOST_SET_LABELS, MOST_SETS
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.routing.audits import NOT_DRAWN, Selection
+from setwise.service.domain.shown import Probability, Shown
 from setwise.service.domain.text import escaped, json_faults, normal_form, text_faults, unstorable
 from setwise.spelling import spelled, spelled_keys
 
@@ -277,22 +278,24 @@ def _set_faults(labels: Sequence[str], pointer: str) -> Iterator[FieldFault]:
         seen.add(label)
 
 
-class Candidate(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Candidate(Shown):
     """A label set that may be the right one."""
 
     labels: tuple[str, ...]
     """In the order of the model's vocabulary."""
-    confidence: float
-    """Calibrated probability that the whole set is right, in [0, 1]."""
-    score: float
-    """The model's probability of the set before calibration, in [0, 1]."""
+    confidence: Probability
+    """Calibrated probability that the whole set is right."""
+    score: Probability
+    """The model's own probability of the set."""
 
 
-class Marginal(NamedTuple):
-    """The probability, in [0, 1], that one label applies."""
+@dataclass(frozen=True, slots=True)
+class Marginal(Shown):
+    """The probability that one label applies."""
 
     label: str
-    probability: float
+    probability: Probability
 
 
 class TermWeight(NamedTuple):
@@ -308,9 +311,9 @@ class TermWeight(NamedTuple):
 class ScoredSet(NamedTuple):
     """A model's scored label sets for one document."""
 
-    candidates: Sequence[Candidate]
+    candidates: tuple[Candidate, ...]
     """Likeliest first; never empty. The first is the prediction."""
-    marginals: Sequence[Marginal]
+    marginals: tuple[Marginal, ...]
     """Likeliest first; labels with a negligible probability are left out."""
     out_of_domain: bool
     """The model knows nothing in the document."""

@@ -12,6 +12,7 @@ from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.routing.audits import READING_TIME
 from setwise.service.domain.routing.rules import Rule
+from setwise.service.domain.shown import Shown
 
 SKIPS_BEFORE_ESCALATION = 2
 """A task that this many people have skipped waits for a lead."""
@@ -66,10 +67,12 @@ class Lease:
     claimed_at: datetime
 
 
-class Skip(NamedTuple):
-    """A reviewer who skipped a task, and why."""
+@dataclass(frozen=True)
+class Skip(Shown):
+    """A reviewer who skipped a document, and why."""
 
     reviewer: str
+    """Id of the person or key."""
     reason: str
     skipped_at: datetime
 

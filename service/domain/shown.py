@@ -1,8 +1,9 @@
 """What makes a value one that leaves the service as it is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from dataclasses import Field, dataclass, fields
+from functools import cache
+from typing import Annotated, Any, ClassVar
 
 
 class Shown:
@@ -18,6 +19,20 @@ class Shown:
         # Answers always have every member.
         "json_schema_serialization_defaults_required": True,
     }
+    __pydantic_serializer__: ClassVar[object]
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+@cache
+def names(shown: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass."""
+    return tuple(field.name for field in fields(shown))
+
+
+def members(value: Shown) -> dict[str, object]:
+    """Return the fields of a value by name; what they hold stays as it is."""
+    kind: type = type(value)
+    return {name: getattr(value, name) for name in names(kind)}
 
 
 @dataclass(frozen=True)

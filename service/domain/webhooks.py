@@ -22,6 +22,7 @@ from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
+from setwise.service.domain.shown import members
 from setwise.service.domain.text import instant, text_faults
 
 LONGEST_URL = 2_000
@@ -87,7 +88,7 @@ def review_completed(prediction: Prediction, annotation: Annotation, message_id:
         MessageType.REVIEW_COMPLETED,
         message_id,
         annotation.created_at,
-        **shown_set(annotation.labels)._asdict(),
+        **members(shown_set(annotation.labels)),
         agreed=annotation.agreed,
         review_id=annotation.task_id,
         annotation_id=annotation.id,
@@ -109,7 +110,7 @@ def document_corrected(
         MessageType.DOCUMENT_CORRECTED,
         message_id,
         truth.created_at,
-        **shown_set(truth.labels)._asdict(),
+        **members(shown_set(truth.labels)),
         previous_labels=shown_set(before).labels,
         **found_by,
         corrected_at=instant(truth.created_at),
@@ -129,7 +130,7 @@ def document_relabelled(
         MessageType.DOCUMENT_CORRECTED,
         message_id,
         at,
-        **shown_set(labels)._asdict(),
+        **members(shown_set(labels)),
         previous_labels=shown_set(before).labels,
         source=CATALOGUE,
         corrected_at=instant(at),

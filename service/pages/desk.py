@@ -330,9 +330,7 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
             {"labels": candidate.labels, "confidence": candidate.confidence, "warnings": warned}
             for candidate, warned in zip(scored.candidates, warnings, strict=True)
         ],
-        "marginals": None
-        if blind
-        else [{"label": m.label, "probability": m.probability} for m in scored.marginals],
+        "marginals": None if blind else scored.marginals,
         "answers": list(task.answers) or None,
         "beyond": _beyond(services, caller, task),
         "skips": _skips(services, caller, task) or None,

@@ -7,7 +7,6 @@ however long it takes, and keeps one page of rows in memory.
 
 import gzip
 import hmac
-import json
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,11 +17,13 @@ from typing import Any, NamedTuple, cast
 from setwise.models.parallel import ahead
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission, Role
+from setwise.service.domain.documents import ShownPrediction
 from setwise.service.domain.files import (
     LONGEST_EXPORT_S,
     BadLine,
     Exported,
     ExportRequest,
+    Format,
     Row,
     UploadedLine,
     annotation_row,
@@ -31,7 +32,6 @@ from setwise.service.domain.files import (
     header,
     lines,
     outcome_row,
-    prediction_row,
     read_blocks,
 )
 from setwise.service.domain.jobs import Job, job_folder, result_folder, upload_folder
@@ -44,6 +44,7 @@ from setwise.service.domain.predictions import (
     SubmissionOutcome,
 )
 from setwise.service.domain.reports import Span
+from setwise.service.domain.shown import members
 from setwise.service.domain.text import text_faults
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import (
@@ -293,8 +294,7 @@ class Files(Recorded):
         ]
         predicted = sum("prediction" in row for row in rows)
         with self.store.create(f"{result_folder(job.id)}/{place.parts:08d}.jsonl") as sink:
-            for row in rows:
-                sink.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            sink.write(lines(Format.JSON_LINES, rows))
         return replace(
             place,
             line=block.read[-1][0].number,
@@ -417,7 +417,7 @@ def _check(upload: Upload, request_key: str | None) -> None:
 
 def _row(outcome: SubmissionOutcome) -> dict[str, object]:
     if isinstance(outcome, Accepted):
-        return {"prediction": prediction_row(outcome.prediction)}
+        return {"prediction": ShownPrediction.of(outcome.prediction)}
     error = outcome.error
     if isinstance(error, errors.ModelUnavailable | errors.StorageUnavailable):
         raise error  # not the document's fault: retry the job
@@ -470,8 +470,8 @@ def _page(
     match request.what:
         case Exported.PREDICTIONS:
             rows = [
-                ({**prediction_row(prediction), "client_id": prediction.client_id}, prediction)
-                for prediction in history.predictions(span, **page)
+                ({**members(ShownPrediction.of(each)), "client_id": each.client_id}, each)
+                for each in history.predictions(span, **page)
             ]
         case Exported.ANNOTATIONS:
             rows = [

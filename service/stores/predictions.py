@@ -116,7 +116,7 @@ class PredictionStore(Store):
         """Return the marginals of predictions by id."""
         column = predictions.c
         return {
-            id_: [Marginal(each["label"], each["probability"]) for each in marginals]
+            id_: [Marginal(**each) for each in marginals]
             for part in _parts(ids)
             for id_, marginals in self._connection.execute(
                 select(column.id, column.marginals).where(column.id.in_(part))
@@ -174,18 +174,8 @@ def _row(prediction: Prediction, answering: Submission) -> dict[str, object]:
         "features": InRow(None if document.features is None else dict(document.features), row),
         "answer": InRow(None if document.answer is None else dict(document.answer), row),
         "metadata": InRow(dict(document.metadata), row),
-        "candidates": [
-            {
-                "labels": candidate.labels,
-                "confidence": candidate.confidence,
-                "score": candidate.score,
-            }
-            for candidate in scored.candidates
-        ],
-        "marginals": [
-            {"label": marginal.label, "probability": marginal.probability}
-            for marginal in scored.marginals
-        ],
+        "candidates": scored.candidates,
+        "marginals": scored.marginals,
         "own_confidences": None if scored.replaced is None else list(scored.replaced),
         "confidence": scored.confidence,
         "out_of_domain": scored.out_of_domain,
@@ -226,10 +216,7 @@ def to_prediction(row: RowMapping) -> Prediction:
                 Candidate(tuple(candidate["labels"]), candidate["confidence"], candidate["score"])
                 for candidate in row[column.candidates]
             ),
-            marginals=tuple(
-                Marginal(marginal["label"], marginal["probability"])
-                for marginal in row[column.marginals]
-            ),
+            marginals=tuple(Marginal(**marginal) for marginal in row[column.marginals]),
             out_of_domain=row[column.out_of_domain],
             model_version=row[column.model_version],
             calibrator_version=row[column.calibrator_version],

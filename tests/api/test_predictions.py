@@ -5,13 +5,13 @@ import json
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from pydantic_core import to_json
 from starlette.types import Message
 
-from setwise.service.api.schemas import PredictionBody
-from setwise.service.domain.files import prediction_row
+from setwise.service.domain.documents import ShownPrediction
 from setwise.service.domain.predictions import Document
-from tests.edge import Service, assert_problem
+from tests.edge import Service, assert_problem, described
 from tests.fakes import FakePredictors
 from tests.samples import prediction
 
@@ -239,8 +239,10 @@ def test_the_answer_is_what_its_schema_describes() -> None:
         prediction(document=Document(text="no name")),
         prediction(document=Document(id=every, text="odd name")),
     ):
-        row = prediction_row(made)
-        assert PredictionBody.model_validate(row).model_dump_json().encode() == to_json(row)
+        written = to_json(ShownPrediction.of(made))
+        parts = described()["components"]
+        schema = {"$ref": "#/components/schemas/Prediction", "components": parts}
+        Draft202012Validator(schema).validate(json.loads(written))
 
 
 @pytest.mark.parametrize("address", ["/v1/predictions", "/v1/predictions/batch"])

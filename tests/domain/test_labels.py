@@ -11,6 +11,7 @@ from setwise.service.domain.labels import (
     Catalogue,
     CatalogueLabel,
     LabelChange,
+    LabelSet,
     LabelState,
     MissingLabels,
     check_change,
@@ -98,8 +99,8 @@ def test_near_duplicates_share_what_folding_leaves(name: str) -> None:
 
 
 def test_a_label_without_a_name_is_shown_beside_the_set() -> None:
-    assert shown_set(Additions(label_missing=True).given(["J18.9"])) == (["J18.9"], True)
-    assert shown_set(()) == ([], False)
+    assert shown_set(Additions(label_missing=True).given(["J18.9"])) == LabelSet(("J18.9",), True)
+    assert shown_set(()) == LabelSet((), False)
 
 
 @pytest.mark.parametrize(

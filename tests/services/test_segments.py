@@ -8,8 +8,9 @@ import pytest
 from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.certification import Certification, Score, Scorer
+from setwise.service.domain.documents import ShownPrediction
 from setwise.service.domain.errors import InvalidRequest
-from setwise.service.domain.files import annotation_row, prediction_row
+from setwise.service.domain.files import annotation_row
 from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Document, Prediction, Reason, Submission
 from setwise.service.domain.reports import Span
@@ -452,7 +453,7 @@ def test_reports_speak_of_one_segment(quick: Sites) -> None:
 def test_responses_and_exports_name_the_segment(quick: Sites) -> None:
     quick.divide()
     made = quick.send("north", "west", "", *["south"] * 9)
-    assert [prediction_row(one)["segment"] for one in made[:3]] == ["north", "west", "other"]
+    assert [ShownPrediction.of(one).segment for one in made[:3]] == ["north", "west", "other"]
     quick.check()
     with quick.begin(read_only=True) as transaction:
         read = transaction.history.annotations(Span(), after=None, limit=99)

@@ -52,10 +52,11 @@ _WITH_BODY = (
     MALFORMED_JSON,
     errors.InvalidRequest,
 )
-_SUFFIX = re.compile(r"\b([A-Z]\w*?)Body(?![a-z])")
-"""A body that shows a value of the domain ends in Body, so that a name is one class; the document
-leaves the suffix out.
+_AFFIXES = re.compile(r"\bShown(?=[A-Z])|\b([A-Z]\w*?)Body(?![a-z])")
+"""What shows a value of the domain begins with Shown or ends in Body, so that a name is one class;
+the document leaves both out.
 """
+
 _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
 
 _KEY: Json = {
@@ -114,7 +115,7 @@ def describe(app: FastAPI) -> Json:
             tags=TAGS,
             webhooks=app.webhooks.routes,
         )
-        document: Json = json.loads(_SUFFIX.sub(r"\1", json.dumps(described)))
+        document: Json = json.loads(_AFFIXES.sub(r"\1", json.dumps(described)))
         for operations in document["paths"].values():
             for method, operation in operations.items():
                 _complete(operation, method)

@@ -108,21 +108,22 @@ class LabelMatches:
         return tuple(match.label for match in self.items)
 
 
-class ShownSet(NamedTuple):
-    """A label set as it is shown outside the service."""
+@dataclass(frozen=True)
+class LabelSet(Shown):
+    """A label set that a person or the model gave."""
 
-    labels: list[str]
+    labels: tuple[str, ...]
     label_missing: bool
-    """Whether a label applies besides, which is in no list and has no name."""
+    """A label applies besides that has no name."""
 
 
-def shown_set(labels: Sequence[str]) -> ShownSet:
+def shown_set(labels: Sequence[str]) -> LabelSet:
     """Return a label set as it is shown outside the service.
 
     >>> shown_set(["J18.9", UNNAMED])
-    ShownSet(labels=['J18.9'], label_missing=True)
+    LabelSet(labels=('J18.9',), label_missing=True)
     """
-    return ShownSet([label for label in labels if label != UNNAMED], UNNAMED in labels)
+    return LabelSet(tuple(label for label in labels if label != UNNAMED), UNNAMED in labels)
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,18 @@ from typing import NamedTuple
 from setwise.service.domain import errors
 from setwise.service.domain.accounts import Person
 from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
-from setwise.service.domain.documents import DocumentFilter, Order, check_comment
+from setwise.service.domain.documents import DocumentFilter, DocumentRow, Order, check_comment
 from setwise.service.domain.files import (
     CONTENT,
     DOCUMENT,
     LONGEST_EXPORT_S,
     Format,
     content_row,
-    document_row,
     header,
     lines,
 )
 from setwise.service.domain.reviews import ReviewState, ReviewTask
+from setwise.service.domain.shown import members
 from setwise.service.domain.text import is_id
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.documents import checked, held_by
@@ -229,7 +229,8 @@ class Selections(Recorded):
                 documents = {each.prediction.id: each for each in page.items}
                 hidden = disclose(self.begin, self.now, caller, documents)
                 rows = [
-                    document_row(each) | (content_row(each.prediction) if content else {})
+                    members(DocumentRow.of(each))
+                    | (content_row(each.prediction) if content else {})
                     for id_, each in documents.items()
                     if id_ not in hidden
                 ]
