@@ -17,9 +17,14 @@ from pydantic import AwareDatetime, BaseModel, ValidationError
 
 from setwise.service.api.http.validation import worded
 from setwise.service.domain.errors import Conflict, FieldFault, InvalidRequest
-from setwise.service.requests import Input
+from setwise.service.requests import Choices, Input
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+def select(label: str, choices: Choices) -> Input:
+    """Return an input with a list to choose from."""
+    return Input(label, widget="select", choices=choices)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What callers ask for: one class an act, which the API and the forms of the board read alike.
+"""What callers ask for: one class for each act, which the API and the forms of pages share.
 
 The API validates JSON strictly. A form draws the fields that carry an `Input`, and reads what was
 typed into the same class::
@@ -86,8 +86,3 @@ class Input:
     """Summary of the fold that hides the field until it is used."""
     labels: Literal["", "known", "new"] = ""
     """Whether names of labels are typed in it, which a script completes, and new ones are taken."""
-
-
-def select(label: str, choices: Choices) -> Input:
-    """Return an input with a list to choose from."""
-    return Input(label, widget="select", choices=choices)

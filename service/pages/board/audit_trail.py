@@ -10,8 +10,8 @@ from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import BoardPage, Call
-from setwise.service.pages.forms import Filled, utc
-from setwise.service.requests import Input, select
+from setwise.service.pages.forms import Filled, select, utc
+from setwise.service.requests import Input
 
 AUDIT = "/board/audit"
 PAGE = 50

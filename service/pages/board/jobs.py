@@ -8,8 +8,7 @@ from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.jobs import Job, JobFilter, JobState
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
-from setwise.service.pages.forms import Filled
-from setwise.service.requests import select
+from setwise.service.pages.forms import Filled, select
 
 JOBS = "/board/jobs"
 PAGE = 50

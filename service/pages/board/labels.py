@@ -24,9 +24,9 @@ from setwise.service.domain.labels.notes import MOST_LABEL_NOTES, LabelNote
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.documents import address, counted, of_document
-from setwise.service.pages.forms import Filled
+from setwise.service.pages.forms import Filled, select
 from setwise.service.pages.rendering import SECURITY_HEADERS
-from setwise.service.requests import Input, select
+from setwise.service.requests import Input
 
 LABELS = "/board/labels"
 LABEL = LABELS + "/label"

@@ -19,8 +19,8 @@ from setwise.service.domain.webhooks import (
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
-from setwise.service.pages.forms import Filled
-from setwise.service.requests import Input, select
+from setwise.service.pages.forms import Filled, select
+from setwise.service.requests import Input
 from setwise.service.requests.webhooks import WebhookRequest
 
 WEBHOOKS = "/board/webhooks"

@@ -14,8 +14,8 @@ from setwise.service.domain.labels import LabelMatch, matching_labels
 from setwise.service.domain.text import nearest
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, address
-from setwise.service.pages.forms import Filled, utc
-from setwise.service.requests import Input, select
+from setwise.service.pages.forms import Filled, select, utc
+from setwise.service.requests import Input
 from setwise.service.services.documents import ME
 
 _STATES = (
