@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
+from pydantic import TypeAdapter
+
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job
@@ -73,11 +75,13 @@ def _counting(name: str, count: Callable[[], int], every: timedelta) -> Task:
     return _recurring(lambda: {name: count()}, every)
 
 
+_OPTIONS = TypeAdapter(Options)
+
+
 def _recalibrate(services: Services, job: Job, report: JobReport) -> Mapping[str, object]:
     by = str(job.payload.get("requested_by", SYSTEM.id))
-    calibration, why = services.recalibration.run(
-        Options.from_json(job.payload), report, requested_by=by
-    )
+    options = _OPTIONS.validate_python(job.payload)
+    calibration, why = services.recalibration.run(options, report, requested_by=by)
     return {
         "calibration_id": calibration.id,
         "calibrator_version": calibration.version,

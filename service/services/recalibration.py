@@ -86,8 +86,8 @@ class Recalibration(Requesting):
             _active_model(transaction)
             if options.rates is not None:
                 refuse_contradicted(transaction, options.rates)
-            kind, payload = CALIBRATION, options.to_json()
-            return self._request(transaction, caller, kind, kind, **payload)
+            kind = CALIBRATION
+            return self._request(transaction, caller, kind, kind, **vars(options))
 
     def run(
         self, options: Options, report: Progress, *, requested_by: str = SYSTEM.id

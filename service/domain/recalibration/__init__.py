@@ -82,21 +82,6 @@ class Options:
         if faults:
             raise InvalidRequest("No calibrator can be learnt with these options.", faults)
 
-    def to_json(self) -> dict[str, object]:
-        """Return the options as a job stores them."""
-        rates = None if self.rates is None else [*self.rates]
-        return {"noise": self.noise.value, "activate": self.activate.value, "rates": rates}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, object]) -> "Options":
-        """Read the options of a job."""
-        rates = stored.get("rates")
-        return cls(
-            Noise(str(stored["noise"])),
-            Activate(str(stored["activate"])),
-            Rates(*map(float, rates)) if isinstance(rates, list) else None,
-        )
-
 
 @dataclass(frozen=True)
 class Calibration:
