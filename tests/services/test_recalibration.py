@@ -485,10 +485,10 @@ def test_one_recalibration_is_asked_for_at_a_time(loop: Loop) -> None:
 @pytest.mark.parametrize(
     ("options", "pointer", "what"),
     [
-        (Options(Noise.KNOWN, rates=Rates(0.6, 0.4)), "/rates", "add up to 1"),
+        (Options(Noise.KNOWN, rates=Rates(0.6, 0.4)), "/rates", "has a sum of 1"),
         (Options(Noise.KNOWN, rates=Rates(-0.1, 0.4)), "/rates/alpha", r"lies in \[0, 1\)"),
         (Options(Noise.KNOWN, rates=Rates(0.1, 1.0)), "/rates/beta", r"lies in \[0, 1\)"),
-        (Options(Noise.NONE, rates=Rates(0.1, 0.1)), "/rates", "say nothing with noise 'none'"),
+        (Options(Noise.NONE, rates=Rates(0.1, 0.1)), "/rates", "has no effect with noise 'none'"),
     ],
 )
 def test_rates_that_cannot_be_are_refused(

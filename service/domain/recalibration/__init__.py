@@ -67,7 +67,9 @@ class Options:
         faults = []
         if self.rates is not None:
             if self.noise is not Noise.KNOWN:
-                faults.append(FieldFault("/rates", f"say nothing with noise '{self.noise}'"))
+                faults.append(
+                    FieldFault("/rates", f"has no effect with noise '{self.noise}'; leave it out")
+                )
             for name, rate in zip(Rates._fields, self.rates, strict=True):
                 if not 0.0 <= rate < 1.0:
                     faults.append(FieldFault(f"/rates/{name}", f"is {rate}; it lies in [0, 1)"))
@@ -75,8 +77,8 @@ class Options:
                 faults.append(
                     FieldFault(
                         "/rates",
-                        f"add up to {sum(self.rates):g}; from 1 on answers say nothing about the "
-                        "truth: correct the rates, or leave these reviewers out",
+                        f"has a sum of {sum(self.rates):g}; from 1 on answers say nothing about "
+                        "the truth: correct the rates, or leave these reviewers out",
                     )
                 )
         if faults:
