@@ -176,8 +176,9 @@ class TripEvidence(Shown):
     alarm_at: str | None
     """Id of the prediction with whose audit it was raised; null without an alarm."""
     first: str | None
-    """Ids of the predictions of the first audit and of the last one."""
+    """Id of the prediction of the first audit; null without audits."""
     last: str | None
+    """The same of the last one."""
     outcomes: str
     """The audits by prediction: right 1, wrong 0, unfinished ?, overdue -."""
     stands_for: Mapping[str, float]

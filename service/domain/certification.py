@@ -113,7 +113,7 @@ class CertificationEvidence(Shown):
     trained_on_audits: bool | None = None
     """`false` if an administrator states that audits taught the model nothing; else null."""
     documents_since: datetime | None = None
-    """When the earliest documents of other models that count arrived; null: any."""
+    """Documents of other models count from then on; null: all do."""
 
 
 @dataclass(frozen=True)
