@@ -31,7 +31,8 @@ def names(shown: type) -> tuple[str, ...]:
 
 def members(value: Shown) -> dict[str, object]:
     """Return the fields of a value by name; what they hold stays as it is."""
-    return {name: getattr(value, name) for name in names(type(value))}
+    shown: type = type(value)
+    return {name: getattr(value, name) for name in names(shown)}
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def commented(
     ``refused``: The form, or the comment, that could not be stored.
     """
     talk = {
-        "talk": services.comments.of(visit.caller, prediction.id),
+        "threads": services.comments.of(visit.caller, prediction.id),
         "address": f"{address}/comments",
         "tried": refused if isinstance(refused, Written) else Written(),
     }
