@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Engine, event, select
 
 from setwise.service.domain.accounts import ApiKey, Person, Session
-from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.audit_trail import AuditEvent
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.policy import Policy
@@ -98,7 +98,7 @@ class Contents:
         return {one.task_id: one for one, _ in found}
 
     @property
-    def events(self) -> dict[str, Event]:
+    def events(self) -> dict[str, AuditEvent]:
         with self._open() as transaction:
             return {one.id: one for one in transaction.history.events(Span(), **_ALL)}
 

@@ -2,7 +2,9 @@
 
 import dataclasses
 from datetime import datetime
-from typing import Annotated, Self
+from typing import (
+    Annotated,
+)
 
 from fastapi import (
     APIRouter,
@@ -28,7 +30,6 @@ from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
     UNREADABLE,
-    AnswerBody,
     Answered,
     Listed,
     Paged,
@@ -37,28 +38,33 @@ from setwise.service.api.schemas import (
     ReviewTaskBody,
     absent_if_false,
 )
-from setwise.service.domain import documents as domain
-from setwise.service.domain import errors
+from setwise.service.domain import (
+    documents as domain,
+)
+from setwise.service.domain import (
+    errors,
+)
 from setwise.service.domain.documents import (
     LISTS,
     Audited,
-    CommentKind,
+    Comment,
     DocumentFilter,
     DocumentRow,
     DocumentState,
-    EventKind,
+    LifeEvent,
     ModelDifference,
+    NewComments,
     Order,
     ShownPrediction,
 )
 from setwise.service.domain.files import DOCUMENT, Format
-from setwise.service.domain.labels import shown_set
 from setwise.service.domain.predictions import PRIORITIES, Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
 from setwise.service.requests import Instant
 from setwise.service.requests.documents import ActionRequest, CommentRequest
 from setwise.service.requests.reviews import ReopenRequest
+from setwise.service.services.documents.selections import SelectionOutcome
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
 
@@ -162,92 +168,12 @@ class DocumentExportQuery(DocumentSearch):
     content: bool = Field(False, description="With the documents themselves, as far as kept.")
 
 
-class CommentBody(AnswerBody):
-    """A comment on a document."""
-
-    examples = (
-        {
-            "id": _ID,
-            "thread": _ID,
-            "kind": "flagged",
-            "author": _ID,
-            "name": "Rosa Reyes",
-            "text": "Is the date right?",
-            "created_at": "2026-11-21T09:30:00Z",
-        },
-    )
-
-    id: str
-    thread: str = Field(description="Id of the comment that began the thread.")
-    kind: CommentKind
-    author: str = Field(description="Id of the person or key.")
-    name: str | None = Field(description="Name of the person or key.")
-    text: str
-    created_at: datetime
-
-    @classmethod
-    def of(cls, comment: domain.Comment, name: str | None) -> Self:
-        """Return the body for a comment."""
-        return cls(
-            id=comment.id,
-            thread=comment.thread,
-            kind=comment.kind,
-            author=comment.author,
-            name=name,
-            text=comment.text,
-            created_at=comment.created_at,
-        )
-
-
-class CommentPage(Listed[CommentBody]):
+class CommentPage(Listed[Comment]):
     """The comments on a document, by thread."""
 
 
-class NewCommentsBody(AnswerBody):
-    """A document with comments that you have not read."""
-
-    examples = ({"prediction_id": _ID, "document_id": "note-17", "new": 2},)
-
-    prediction_id: str
-    document_id: str | None
-    new: int = Field(description="How many comments you have not read.")
-
-
-class NewCommentsPage(Listed[NewCommentsBody]):
+class NewCommentsPage(Listed[NewComments]):
     """Documents with comments that you have not read."""
-
-
-class Refusal(AnswerBody):
-    """A document that stays as it was."""
-
-    id: str
-    detail: str
-
-
-class ActionDone(Answered):
-    """What was done."""
-
-    examples = ({"changed": [_ID], "refused": [{"id": _ID, "detail": "no review of it is open"}]},)
-
-    changed: list[str] = Field(description="Ids of predictions.")
-    refused: list[Refusal]
-
-
-class LifeEventBody(AnswerBody):
-    """Something that happened to a document."""
-
-    at: datetime
-    kind: EventKind
-    by: str | None = Field(description="Id of the person or key that did it.")
-    name: str | None = Field(description="Name of the person or key.")
-    labels: list[str] | None = Field(description="As they were given then.")
-    label_missing: bool = Field(description="A label applied besides that had no name.")
-    agreed: bool | None = Field(description="Whether these are the labels of the model.")
-    detail: str | None = Field(
-        description="Kind of the review, type of the message, source of the outcome, role of the "
-        "audit or id of the webhook."
-    )
-    comment: str | None
 
 
 class DocumentBody(Answered):
@@ -260,7 +186,7 @@ class DocumentBody(Answered):
     priority: int = Field(description=f"{PRIORITIES}.")
     due_at: datetime | None = Field(description="When the client needs a person's answer.")
     unreadable: bool = absent_if_false(UNREADABLE)
-    events: list[LifeEventBody] = Field(description="In the order in which they happened.")
+    events: list[LifeEvent] = Field(description="In the order in which they happened.")
 
 
 @router.get("", response_model=DocumentPage)
@@ -302,14 +228,7 @@ def list_new_comments(caller: CallerOf, services: ServicesOf) -> Response:
     The last written about comes first, at most 20. Reading the comments of a document takes it off
     the list. Documents of which you hold a blind review are left out.
     """
-    return listed_wholly(
-        NewCommentsBody(
-            prediction_id=unread.prediction.id,
-            document_id=unread.prediction.document.id,
-            new=unread.number,
-        )
-        for unread in services.comments.unread(caller)
-    )
+    return listed_wholly(services.comments.unread(caller))
 
 
 @router.get(
@@ -331,30 +250,19 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
             "due_at": document.due_at,
             **({"unreadable": True} if document.unreadable else {}),
             **(document.answer or {}),
-            "events": [_event(event, life) for event in life.events()],
+            "events": life.events(),
         }
     )
 
 
-def _event(event: domain.LifeEvent, life: domain.Life) -> dict[str, object]:
-    shown = shown_set(event.labels or ())
-    return event._asdict() | {
-        "labels": None if event.labels is None else shown.labels,
-        "label_missing": shown.label_missing,
-        "name": life.names.get(event.by or ""),
-    }
-
-
-@router.post("/actions", response_model=ActionDone)
+@router.post("/actions", response_model=SelectionOutcome)
 def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf) -> Response:
     """Assign, prioritize or reopen several documents, in one transaction.
 
     A document that is assigned to a person is given to no one else. Documents that the action does
     not fit stay as they are and are listed with the reason.
     """
-    outcome = body.carry_out(services.selections, caller)
-    refused = [{"id": id_, "detail": detail} for id_, detail in outcome.refused.items()]
-    return answer({"changed": outcome.changed, "refused": refused})
+    return answer(body.carry_out(services.selections, caller))
 
 
 @router.post(
@@ -394,15 +302,14 @@ def list_comments(caller: CallerOf, prediction_id: str, services: ServicesOf) ->
 
     Without the scope `read-predictions`, only of documents that you have answered.
     """
-    talk = services.comments.of(caller, prediction_id)
-    comments = [comment for thread in talk.threads for comment in thread.comments]
-    return listed_wholly(CommentBody.of(each, talk.names.get(each.author)) for each in comments)
+    threads = services.comments.of(caller, prediction_id)
+    return listed_wholly(comment for thread in threads for comment in thread.comments)
 
 
 @router.post(
     "/{prediction_id}/comments",
     status_code=201,
-    response_model=CommentBody,
+    response_model=Comment,
     responses=documented(*_SHOWN),
 )
 def add_comment(
@@ -413,5 +320,4 @@ def add_comment(
     People who answered it or commented on it see the comment on their start page. Comments are
     erased with the text.
     """
-    comment = body.write(services.comments, caller, prediction_id)
-    return answer(CommentBody.of(comment, caller.name), status=201)
+    return answer(body.write(services.comments, caller, prediction_id), status=201)

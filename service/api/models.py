@@ -186,15 +186,6 @@ class Verified(AnswerBody):
     sound: bool = Field(description="Always true: a model that is not sound gets a problem.")
 
 
-class Shadowing(Mirror):
-    """A model that scores live traffic without deciding."""
-
-    examples = ({"model_id": _ID, "started_at": "2026-11-21T08:00:00Z"},)
-
-    model_id: str
-    started_at: datetime
-
-
 @uploads.post(
     ARCHIVES,
     status_code=201,
@@ -297,7 +288,7 @@ def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
 
 @router.post(
     "/{model_id}/shadow",
-    response_model=Shadowing,
+    response_model=models.Shadow,
     responses=documented(errors.ModelNotFound, errors.ModelDamaged, errors.ShadowTaken),
 )
 def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
@@ -306,8 +297,7 @@ def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
     The model scores documents after the response is sent, so it never delays a request; under load
     it skips documents. `…/comparison` shows what it would have decided.
     """
-    shadow = services.models.begin_shadow(caller, model_id)
-    return answer(Shadowing.of(shadow))
+    return answer(services.models.begin_shadow(caller, model_id))
 
 
 @router.delete(

@@ -1,24 +1,21 @@
 """Routes for outcomes: report and list them."""
 
-from datetime import datetime
-from typing import Self
-
 from fastapi import APIRouter, Response
 from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import AnswerBody, Mirror, WhollyListed
+from setwise.service.api.schemas import (
+    WhollyListed,
+)
 from setwise.service.domain.errors import (
     BlindReviewHeld,
     ModelUnavailable,
     PredictionNotFound,
     SimilarLabels,
 )
-from setwise.service.domain.labels import shown_set
-from setwise.service.domain.outcomes import Outcome
-from setwise.service.domain.text import MOST_HINTED
+from setwise.service.domain.outcomes import ReportedOutcome, ShownOutcome
 from setwise.service.requests import Example
 from setwise.service.requests.reviews import BeyondModel, Labels
 
@@ -52,51 +49,7 @@ class OutcomeRequest(BeyondModel):
     )
 
 
-class OutcomeBody(AnswerBody):
-    """A label set that turned out to be right."""
-
-    examples = (_OUTCOME,)
-
-    id: str
-    prediction_id: str
-    number: int = Field(ge=1, description="The outcome with the highest number counts.")
-    labels: list[str]
-    label_missing: bool = Field(description="A label applies besides that has no name.")
-    source: str
-    agreed: bool = Field(description="The labels are those that were predicted.")
-    created_at: datetime
-
-    @classmethod
-    def of(cls, outcome: Outcome, **more: object) -> Self:
-        """Return the body for an outcome."""
-        values = {name: getattr(outcome, name, None) for name in OutcomeBody.model_fields}
-        shown = vars(shown_set(outcome.labels))
-        return cls.model_validate({**values, **shown, **more}, from_attributes=True)
-
-
-class UnknownLabelBody(Mirror):
-    """A label that neither the active model, the prediction nor the catalogue has."""
-
-    label: str
-    nearest: list[str] = Field(
-        description="Labels that may be meant, likeliest first; looked up for the first "
-        f"{MOST_HINTED} unknown labels."
-    )
-
-
-class ReportedOutcome(OutcomeBody):
-    """An outcome as it was stored, and its labels that may be misspelt."""
-
-    examples = (_OUTCOME | {"unknown_labels": [{"label": "J18,9", "nearest": ["J18.9"]}]},)
-
-    unknown_labels: list[UnknownLabelBody] | None = Field(
-        description="Labels that neither the active model, the prediction nor the catalogue has: "
-        "new ones, or misspelt. They are proposed for the catalogue, where a lead can merge them "
-        "into others. null without an active model."
-    )
-
-
-class OutcomePage(WhollyListed[OutcomeBody]):
+class OutcomePage(WhollyListed[ShownOutcome]):
     """Every outcome of one prediction, oldest first."""
 
     examples = ({"items": [_OUTCOME], "next_cursor": None, "limit": 1},)
@@ -146,4 +99,4 @@ def report_outcome(
 )
 def list_outcomes(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """List all outcomes of one prediction in one page."""
-    return listed_wholly(map(OutcomeBody.of, services.outcomes.page(caller, prediction_id)))
+    return listed_wholly(map(ShownOutcome.of, services.outcomes.page(caller, prediction_id)))

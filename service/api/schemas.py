@@ -304,20 +304,6 @@ class ReviewDocument(Answered):
     unreadable: bool = absent_if_false(UNREADABLE)
 
 
-class ReviewCandidate(AnswerBody):
-    """A label set that the reviewer may accept unchanged."""
-
-    labels: list[str]
-    confidence: Probability
-
-
-class LeaseBody(AnswerBody):
-    """The holder of a task, and when the lease expires."""
-
-    holder: str = Field(description="Id of the holder's key.")
-    expires_at: datetime
-
-
 class ReviewTaskBody(AnswerBody):
     """A document that waits for a person."""
 
@@ -335,9 +321,13 @@ class ReviewTaskBody(AnswerBody):
             "state": "leased",
             "priority": 1,
             "due_at": "2026-11-28T12:00:00Z",
-            "candidates": [{"labels": ["J18.9"], "confidence": 0.41}],
+            "candidates": [{"labels": ["J18.9"], "confidence": 0.41, "score": 0.3}],
             "marginals": _MARGINALS,
-            "lease": {"holder": _ID, "expires_at": "2026-11-21T09:15:00Z"},
+            "lease": {
+                "holder": _ID,
+                "expires_at": "2026-11-21T09:15:00Z",
+                "claimed_at": "2026-11-21T09:00:00Z",
+            },
             "version": 3,
             "created_at": "2026-11-21T09:00:00Z",
         },
@@ -353,7 +343,7 @@ class ReviewTaskBody(AnswerBody):
     due_at: datetime | None = Field(
         description="When the answer is needed, as the client says; null on reopened documents."
     )
-    candidates: list[ReviewCandidate] | None = _absent_if_none(
+    candidates: list[predictions.Candidate] | None = _absent_if_none(
         "Likeliest first; absent where the answer must not be known."
     )
     marginals: list[predictions.Marginal] | None = _absent_if_none("Absent on blind tasks.")
@@ -364,7 +354,7 @@ class ReviewTaskBody(AnswerBody):
     skips: list[reviews.Skip] | None = _absent_if_none(
         "Who skipped it, and why, oldest first; absent unless you may read all predictions."
     )
-    lease: LeaseBody | None
+    lease: reviews.Lease | None
     version: int = Field(description="Changes with each claim; the `ETag` carries it.")
     created_at: datetime
 
@@ -391,18 +381,12 @@ class ReviewTaskBody(AnswerBody):
             state=task.state,
             priority=task.prediction.document.priority,
             due_at=task.due_at,
-            candidates=None
-            if blind
-            else [
-                ReviewCandidate(labels=list(c.labels), confidence=c.confidence)
-                for c in scored.candidates
-            ],
+            candidates=None if blind else list(scored.candidates),
             marginals=None if blind else list(scored.marginals),
             answers=[shown_set(labels) for labels in task.answers] or None,
             reopened_because=task.because,
             skips=None if skips is None else list(skips),
-            lease=task.lease
-            and LeaseBody(holder=task.lease.holder, expires_at=task.lease.expires_at),
+            lease=task.lease,
             version=task.version,
             created_at=task.created_at,
         )

@@ -6,24 +6,33 @@ from datetime import datetime
 from typing import NamedTuple, Self
 
 from setwise.service.domain.accounts.callers import Caller
+from setwise.service.domain.shown import Shown
 
 
 @dataclass(frozen=True)
-class Event:
+class Actor(Shown):
+    """A person, a key, `system` for the service itself, or `anonymous`."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class AuditEvent(Shown):
     """A line of the audit trail."""
 
     id: str
     at: datetime
-    actor_id: str
-    actor_name: str
+    actor: Actor
     action: str
-    """Dotted, in the past tense, such as ``review.completed``."""
+    """Dotted, in the past tense, such as `review.completed`."""
     subject: str
+    """Id or version of the thing that was changed."""
     request_id: str | None = None
     detail: Mapping[str, object] = field(default_factory=dict)
     """Numbers, versions and names; never a document's text or metadata."""
     address: str | None = None
-    """Network address of the request; None for the service itself."""
+    """Network address that the request came from; null for the service itself."""
 
     @classmethod
     def by(
@@ -37,8 +46,8 @@ class Event:
         **detail: object,
     ) -> Self:
         """Return the event of a change that ``caller`` made to ``subject``."""
-        who = caller.id, caller.name
-        return cls(id, at, *who, action, subject, caller.request_id, detail, caller.address)
+        who = Actor(caller.id, caller.name)
+        return cls(id, at, who, action, subject, caller.request_id, detail, caller.address)
 
 
 PREDICTION_CREATED = "prediction.created"
@@ -60,13 +69,12 @@ def prediction_created(
     at: datetime,
     rule: str | None,
     **detail: object,
-) -> Event:
+) -> AuditEvent:
     """Return the event of a prediction; its id is the prediction's."""
-    return Event(
+    return AuditEvent(
         id=id,
         at=at,
-        actor_id=client_id,
-        actor_name=origin.actor_name,
+        actor=Actor(client_id, origin.actor_name),
         action=PREDICTION_CREATED,
         subject=id,
         request_id=origin.request_id,

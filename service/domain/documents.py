@@ -359,20 +359,23 @@ class CommentKind(StrEnum):
     """It gives the reason why the document is decided again."""
 
 
-class Comment(NamedTuple):
+@dataclass(frozen=True)
+class Comment(Shown):
     """A comment on a document."""
 
     id: str
     prediction_id: str
     thread: str
-    """Id of the first comment of its thread."""
+    """Id of the comment that began the thread."""
     kind: CommentKind
     author: str
     """Id of the person or key."""
     text: str
     created_at: datetime
     task_id: str | None = None
-    """The review that it opened."""
+    """Id of the review that it opened."""
+    name: str | None = None
+    """Name of the person or key; looked up for readers."""
 
 
 class Thread(NamedTuple):
@@ -388,20 +391,14 @@ class Thread(NamedTuple):
         return last == [CommentKind.FLAGGED]
 
 
-class Talk(NamedTuple):
-    """What people wrote about a document."""
+@dataclass(frozen=True)
+class NewComments(Shown):
+    """A document with comments that you have not read."""
 
-    threads: Sequence[Thread]
-    names: Mapping[str, str]
-    """Names of the authors, by id."""
-
-
-class NewComments(NamedTuple):
-    """A document with comments that a person has not read."""
-
-    prediction: Prediction
-    number: int
-    """How many there are."""
+    prediction_id: str
+    document_id: str | None
+    new: int
+    """How many comments you have not read."""
 
 
 def threads_of(comments: Sequence[Comment]) -> list[Thread]:
@@ -443,20 +440,27 @@ class EventKind(StrEnum):
     """A webhook did not, and there are no further attempts."""
 
 
-class LifeEvent(NamedTuple):
+@dataclass(frozen=True)
+class LifeEvent(Shown):
     """Something that happened to a document."""
 
     at: datetime
     kind: EventKind
-    by: str | None = None
+    by: str | None
     """Id of the person or key that did it."""
-    labels: tuple[str, ...] | None = None
+    name: str | None
+    """Name of the person or key."""
+    labels: tuple[str, ...] | None
     """As they were given then."""
-    agreed: bool | None = None
-    """Whether the labels are those that the model predicted."""
-    detail: str | None = None
-    """Kind of the review, type of the message, source of the outcome or id of the webhook."""
-    comment: str | None = None
+    label_missing: bool
+    """A label applied besides that had no name."""
+    agreed: bool | None
+    """Whether these are the labels of the model."""
+    detail: str | None
+    """Kind of the review, type of the message, source of the outcome, role of the audit or id of
+    the webhook.
+    """
+    comment: str | None
 
 
 class Life(NamedTuple):
@@ -479,7 +483,7 @@ class Life(NamedTuple):
             [
                 *self._routed(),
                 *(
-                    LifeEvent(
+                    self._event(
                         comment.created_at,
                         EventKind(comment.kind),
                         comment.author,
@@ -489,13 +493,13 @@ class Life(NamedTuple):
                 ),
                 *self._reviewed(),
                 *(
-                    LifeEvent(
+                    self._event(
                         outcome.created_at,
                         EventKind.OUTCOME,
                         outcome.reported_by,
-                        outcome.written or outcome.labels,
-                        outcome.agreed,
-                        outcome.source,
+                        labels=outcome.written or outcome.labels,
+                        agreed=outcome.agreed,
+                        detail=outcome.source,
                     )
                     for outcome in self.outcomes
                 ),
@@ -504,35 +508,59 @@ class Life(NamedTuple):
             key=lambda event: event.at,
         )
 
+    def _event(
+        self,
+        at: datetime,
+        kind: EventKind,
+        by: str | None = None,
+        *,
+        labels: Sequence[str] | None = None,
+        agreed: bool | None = None,
+        detail: str | None = None,
+        comment: str | None = None,
+    ) -> LifeEvent:
+        shown = shown_set(labels or ())
+        return LifeEvent(
+            at,
+            kind,
+            by,
+            self.names.get(by or ""),
+            None if labels is None else shown.labels,
+            shown.label_missing,
+            agreed,
+            detail,
+            comment,
+        )
+
     def _routed(self) -> Iterator[LifeEvent]:
         prediction = self.prediction
-        yield LifeEvent(
+        yield self._event(
             prediction.created_at,
             EventKind.PREDICTED,
             prediction.client_id,
-            prediction.scored.labels,
+            labels=prediction.scored.labels,
         )
         if prediction.selection.role is not AuditRole.NONE:
-            yield LifeEvent(
+            yield self._event(
                 prediction.created_at, EventKind.DRAWN, detail=prediction.selection.role
             )
 
     def _reviewed(self) -> Iterator[LifeEvent]:
         # Before the tasks: an answer may open another review at once.
         for annotation in self.annotations:
-            yield LifeEvent(
+            yield self._event(
                 annotation.created_at,
                 EventKind.ANSWERED,
                 annotation.reviewer,
-                annotation.written or annotation.labels,
-                annotation.agreed,
-                annotation.kind,
-                annotation.comment,
+                labels=annotation.written or annotation.labels,
+                agreed=annotation.agreed,
+                detail=annotation.kind,
+                comment=annotation.comment,
             )
         for task in self.tasks:
-            yield LifeEvent(task.created_at, EventKind.QUEUED, detail=task.kind)
+            yield self._event(task.created_at, EventKind.QUEUED, detail=task.kind)
             for skip in task.skips:
-                yield LifeEvent(
+                yield self._event(
                     skip.skipped_at,
                     EventKind.SKIPPED,
                     skip.reviewer,
@@ -544,9 +572,9 @@ class Life(NamedTuple):
         for message in self.messages:
             labels = message.data.get("labels")
             named = tuple(map(str, labels)) if isinstance(labels, list) else None
-            yield LifeEvent(message.created_at, EventKind.SENT, labels=named, detail=message.type)
+            yield self._event(message.created_at, EventKind.SENT, labels=named, detail=message.type)
         for each in self.deliveries:
             if each.finished_at is not None:
                 done = each.state is DeliveryState.DELIVERED
                 kind = EventKind.DELIVERED if done else EventKind.UNDELIVERED
-                yield LifeEvent(each.finished_at, kind, detail=each.endpoint_id)
+                yield self._event(each.finished_at, kind, detail=each.endpoint_id)

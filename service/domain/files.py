@@ -6,13 +6,13 @@ import hmac
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from types import NoneType
 from typing import Any, BinaryIO, Self, cast
 
-from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.audit_trail import AuditEvent
 from setwise.service.domain.documents import DocumentRow, ShownPrediction
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.labels import shown_set
@@ -372,9 +372,10 @@ def outcome_row(outcome: Outcome, of: Prediction) -> dict[str, object]:
     }
 
 
-def event_row(event: Event) -> dict[str, object]:
+def event_row(event: AuditEvent) -> dict[str, object]:
     """Return an event of the audit trail as a row."""
-    return {**vars(event), "at": instant(event.at), "detail": dict(event.detail)}
+    row = members(event) | {"actor_id": event.actor.id, "actor_name": event.actor.name}
+    return {name: row[name] for name in COLUMNS[Exported.AUDIT_EVENTS]}
 
 
 def content_row(of: Prediction) -> dict[str, object]:
@@ -425,7 +426,10 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
         "id", *_PREDICTED, "number", "labels", "label_missing", "source", "agreed", "reported_by",
         "created_at",
     ),
-    Exported.AUDIT_EVENTS: tuple(field.name for field in fields(Event)),
+    Exported.AUDIT_EVENTS: (
+        "id", "at", "actor_id", "actor_name", "action", "subject", "request_id", "detail",
+        "address",
+    ),
 }  # fmt: skip
 DOCUMENT = names(DocumentRow)
 _ANSWER = {"scores": "scores", "candidates": "candidates", "labels": "answer"}

@@ -7,6 +7,7 @@ from datetime import datetime
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Decision, Prediction, Reason, ScoredSet
+from setwise.service.domain.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,14 @@ def compared(
 
 
 @dataclass(frozen=True)
-class Shadow:
+class Shadow(Shown):
     """A period in which a candidate scores live traffic without deciding."""
 
     id: str
     model_id: str
     started_at: datetime
     started_by: str
+    """Id of the person or key."""
     ended_at: datetime | None = None
 
 

@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.labels import shown_set
 from setwise.service.domain.predictions import Decision, Prediction, size_faults
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.shown import Shown
 from setwise.service.domain.text import MOST_HINTED, nearest, text_faults
 
 LONGEST_SOURCE = 100
@@ -37,12 +39,54 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class UnknownLabel:
-    """A label of an outcome that the active model does not know; perhaps a misspelling."""
+class ShownOutcome(Shown):
+    """A label set that turned out to be right."""
+
+    id: str
+    prediction_id: str
+    number: int
+    """The outcome with the highest number counts."""
+    labels: tuple[str, ...]
+    label_missing: bool
+    """A label applies besides that has no name."""
+    source: str
+    agreed: bool
+    """The labels are those that were predicted."""
+    created_at: datetime
+
+    @classmethod
+    def of(cls, outcome: Outcome, **more: Any) -> Self:  # noqa: ANN401 -- fields of a subclass
+        """Return an outcome as it is shown."""
+        return cls(
+            id=outcome.id,
+            prediction_id=outcome.prediction_id,
+            number=outcome.number,
+            **vars(shown_set(outcome.labels)),
+            source=outcome.source,
+            agreed=outcome.agreed,
+            created_at=outcome.created_at,
+            **more,
+        )
+
+
+@dataclass(frozen=True)
+class UnknownLabel(Shown):
+    """A label that neither the active model, the prediction nor the catalogue has."""
 
     label: str
     nearest: tuple[str, ...]
-    """Labels that may be meant, likeliest first; looked up for the first unknown ones only."""
+    """Labels that may be meant, likeliest first; looked up for the first unknown labels only."""
+
+
+@dataclass(frozen=True)
+class ReportedOutcome(ShownOutcome):
+    """An outcome as it was stored, and its labels that may be misspelt."""
+
+    unknown_labels: list[UnknownLabel] | None
+    """Labels that neither the active model, the prediction nor the catalogue has: new ones, or
+    misspelt. They are proposed for the catalogue, where a lead can merge them into others. null
+    without an active model.
+    """
 
 
 def unknown_labels(labels: Iterable[str], vocabulary: Collection[str]) -> list[UnknownLabel]:

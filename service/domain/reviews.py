@@ -59,10 +59,11 @@ class ReviewKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Lease:
+class Lease(Shown):
     """One reviewer's right to complete a task, until it expires."""
 
     holder: str
+    """Id of the person or key."""
     expires_at: datetime
     claimed_at: datetime
 

@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import SplitResult, urlsplit
 
 from setwise.service.domain.accounts.callers import SYSTEM
-from setwise.service.domain.breaker import Trip
+from setwise.service.domain.breaker import Trip, TripCause, TripEvidence
 from setwise.service.domain.errors import FieldFault, TooManySecrets
-from setwise.service.domain.labels import shown_set
+from setwise.service.domain.labels import LabelSet, shown_set
 from setwise.service.domain.outcomes import Outcome
-from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
-from setwise.service.domain.shown import members
+from setwise.service.domain.shown import Probability, Shown, members
 from setwise.service.domain.text import instant, text_faults
 
 LONGEST_URL = 2_000
@@ -69,31 +69,111 @@ class Message(NamedTuple):
     created_at: datetime
 
 
+@dataclass(frozen=True, kw_only=True)
+class AutoSentData(Shown):
+    """A label set that was sent automatically."""
+
+    prediction_id: str
+    document_id: str | None
+    client_id: str
+    labels: tuple[str, ...]
+    confidence: Probability
+    decision: Decision
+    reason: Reason
+    threshold: Probability | None
+    model_version: str
+    calibrator_version: str
+    policy_version: str
+    predicted_at: datetime
+
+    @classmethod
+    def of(cls, prediction: Prediction, labels: LabelSet | None = None, **more: Any) -> Self:  # noqa: ANN401 -- fields of a subclass
+        """Return what a message says of a prediction, with other labels if they are given."""
+        scored = prediction.scored
+        return cls(
+            prediction_id=prediction.id,
+            document_id=prediction.document.id,
+            client_id=prediction.client_id,
+            confidence=scored.confidence,
+            decision=prediction.decision,
+            reason=prediction.reason,
+            threshold=prediction.threshold,
+            model_version=scored.model_version,
+            calibrator_version=scored.calibrator_version,
+            policy_version=prediction.policy_version,
+            predicted_at=prediction.created_at,
+            **({"labels": scored.labels} if labels is None else vars(labels)),
+            **more,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletedData(AutoSentData):
+    """A reviewer's label set, with the prediction's confidence and decision."""
+
+    label_missing: bool
+    """A label applies besides that has no name."""
+    agreed: bool
+    """The labels are those that were predicted."""
+    review_id: str
+    annotation_id: str
+    completed_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedData(AutoSentData):
+    """A label set that replaces a wrong one that was sent."""
+
+    label_missing: bool
+    """A label applies besides that has no name."""
+    previous_labels: tuple[str, ...]
+    """The label set that was sent before."""
+    outcome_id: str | None = None
+    """The outcome that corrects it."""
+    annotation_id: str | None = None
+    """Or the annotation that corrects it."""
+    source: str
+    """Who found the error: the source of an outcome, `adjudication`, `audit` or `reopened`;
+    `catalogue` if a label was renamed or merged into another.
+    """
+    corrected_at: datetime
+
+
+@dataclass(frozen=True)
+class TrippedData(Shown):
+    """Why automatic sending stopped."""
+
+    trip_id: str
+    cause: TripCause
+    policy_version: str
+    """The policy in force now, which does not send."""
+    replaced_policy_version: str
+    target_accuracy: Probability
+    model_version: str
+    calibrator_version: str
+    segment: str | None
+    """What stopped; null: everything."""
+    evidence: TripEvidence
+    tripped_at: datetime
+
+
 def auto_sent(prediction: Prediction, message_id: str) -> Message:
     """Return the message about an automatically sent label set."""
-    labels = list(prediction.scored.labels)
-    return _about(
-        prediction,
-        MessageType.PREDICTION_AUTO_SENT,
-        message_id,
-        prediction.created_at,
-        labels=labels,
-    )
+    kind, at = MessageType.PREDICTION_AUTO_SENT, prediction.created_at
+    return _about(kind, AutoSentData.of(prediction), message_id, at)
 
 
 def review_completed(prediction: Prediction, annotation: Annotation, message_id: str) -> Message:
     """Return the message about a completed review."""
-    return _about(
+    data = CompletedData.of(
         prediction,
-        MessageType.REVIEW_COMPLETED,
-        message_id,
-        annotation.created_at,
-        **members(shown_set(annotation.labels)),
+        shown_set(annotation.labels),
         agreed=annotation.agreed,
         review_id=annotation.task_id,
         annotation_id=annotation.id,
-        completed_at=instant(annotation.created_at),
+        completed_at=annotation.created_at,
     )
+    return _about(MessageType.REVIEW_COMPLETED, data, message_id, annotation.created_at)
 
 
 def document_corrected(
@@ -105,16 +185,7 @@ def document_corrected(
         if isinstance(truth, Outcome)
         else {"annotation_id": truth.id, "source": truth.kind.value}
     )
-    return _about(
-        prediction,
-        MessageType.DOCUMENT_CORRECTED,
-        message_id,
-        truth.created_at,
-        **members(shown_set(truth.labels)),
-        previous_labels=shown_set(before).labels,
-        **found_by,
-        corrected_at=instant(truth.created_at),
-    )
+    return _corrected(prediction, truth.labels, before, message_id, truth.created_at, **found_by)
 
 
 def document_relabelled(
@@ -125,42 +196,36 @@ def document_relabelled(
     at: datetime,
 ) -> Message:
     """Return the message that a label of a set that was sent has another name now."""
-    return _about(
-        prediction,
-        MessageType.DOCUMENT_CORRECTED,
-        message_id,
-        at,
-        **members(shown_set(labels)),
-        previous_labels=shown_set(before).labels,
-        source=CATALOGUE,
-        corrected_at=instant(at),
-    )
+    return _corrected(prediction, labels, before, message_id, at, source=CATALOGUE)
 
 
-def _about(
-    prediction: Prediction, kind: MessageType, message_id: str, at: datetime, **data: object
+def _corrected(
+    prediction: Prediction,
+    labels: Sequence[str],
+    before: Sequence[str],
+    message_id: str,
+    at: datetime,
+    **found_by: str,
 ) -> Message:
+    data = CorrectedData.of(
+        prediction,
+        shown_set(labels),
+        previous_labels=shown_set(before).labels,
+        corrected_at=at,
+        **found_by,
+    )
+    return _about(MessageType.DOCUMENT_CORRECTED, data, message_id, at)
+
+
+def _about(kind: MessageType, data: AutoSentData, message_id: str, at: datetime) -> Message:
     """Return a message about a document; its key differs from those of other clients."""
-    scored, name = prediction.scored, prediction.document.id
-    described = {
-        "prediction_id": prediction.id,
-        "document_id": name,
-        "client_id": prediction.client_id,
-        "confidence": scored.confidence,
-        "decision": prediction.decision.value,
-        "reason": prediction.reason.value,
-        "threshold": prediction.threshold,
-        "model_version": scored.model_version,
-        "calibrator_version": scored.calibrator_version,
-        "policy_version": prediction.policy_version,
-        "predicted_at": instant(prediction.created_at),
-    }
+    name = data.document_id
     return Message(
         id=message_id,
         type=kind,
-        client_id=prediction.client_id,
-        document_key=prediction.id if name is None else f"{prediction.client_id}/{name}",
-        data={**described, **data},
+        client_id=data.client_id,
+        document_key=data.prediction_id if name is None else f"{data.client_id}/{name}",
+        data=_plain(data),
         created_at=at,
     )
 
@@ -170,24 +235,33 @@ def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
 
     It is about no client's document, so it goes to webhooks only.
     """
+    data = TrippedData(
+        trip_id=trip.id,
+        cause=trip.cause,
+        policy_version=policy_version,
+        replaced_policy_version=trip.policy_version,
+        target_accuracy=trip.target_accuracy,
+        **trip.scorer._asdict(),
+        segment=value_of(trip.segment),
+        evidence=trip.evidence,
+        tripped_at=trip.created_at,
+    )
     return Message(
         id=message_id,
         type=MessageType.POLICY_TRIPPED,
         client_id=SYSTEM.id,
         document_key="policy",
-        data={
-            "trip_id": trip.id,
-            "cause": trip.cause.value,
-            "policy_version": policy_version,
-            "replaced_policy_version": trip.policy_version,
-            "target_accuracy": trip.target_accuracy,
-            **trip.scorer._asdict(),
-            "segment": value_of(trip.segment),
-            "evidence": trip.evidence,
-            "tripped_at": instant(trip.created_at),
-        },
+        data=_plain(data),
         created_at=trip.created_at,
     )
+
+
+def _plain(data: Shown) -> dict[str, object]:
+    """Return data as it is stored."""
+    return {
+        name: instant(value) if isinstance(value, datetime) else value
+        for name, value in members(data).items()
+    }
 
 
 def payload(message: Message) -> dict[str, object]:

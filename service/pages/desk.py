@@ -118,7 +118,7 @@ def progress(
 ) -> Response:
     """Count a person's submissions since their own midnight, and unread comments."""
     done = services.reviews.done_within(visit.caller, timedelta(seconds=within_s))
-    comments = sum(document.number for document in services.comments.unread(visit.caller))
+    comments = sum(document.new for document in services.comments.unread(visit.caller))
     return answer({"done": done, "comments": comments})
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from setwise.service.domain.accounts.callers import Caller, Permission
-from setwise.service.domain.audit_trail import Event, EventFilter
+from setwise.service.domain.audit_trail import AuditEvent, EventFilter
 from setwise.service.domain.text import Page, check_page
 from setwise.service.stores.database import Clock, NewId
 from setwise.service.stores.transaction import Transaction, Transactions
@@ -26,7 +26,7 @@ class Recorded:
         /,
         **detail: object,
     ) -> None:
-        event = Event.by(caller, action, subject, id=self.new_id(), at=self.now(), **detail)
+        event = AuditEvent.by(caller, action, subject, id=self.new_id(), at=self.now(), **detail)
         transaction.audit_trail.add(event)
 
 
@@ -43,7 +43,7 @@ class AuditTrail:
         *,
         after: str | None = None,
         limit: int = 50,
-    ) -> Page[Event]:
+    ) -> Page[AuditEvent]:
         """Return a page of matching events, newest first."""
         caller.require(Permission.READ_AUDIT_TRAIL)
         check_page(after, limit)

@@ -12,13 +12,14 @@ from sqlalchemy import Column, ColumnElement, Connection, insert, select
 
 from setwise.service.domain.audit_trail import (
     PREDICTION_CREATED,
-    Event,
+    Actor,
+    AuditEvent,
     EventFilter,
     Origin,
     prediction_created,
 )
 from setwise.service.domain.text import Page, is_id
-from setwise.service.stores.columns.rows import Store, page_of, row_of
+from setwise.service.stores.columns.rows import Store, of_row, page_of, row_of
 from setwise.service.stores.tables import audit_events, predictions
 
 _EVENT = audit_events.c
@@ -41,19 +42,24 @@ _DETAIL = [
 class AuditTrailStore(Store):
     """The append-only audit trail."""
 
-    def add(self, event: Event) -> None:
+    def add(self, event: AuditEvent) -> None:
         self.add_all([event])
 
-    def add_all(self, events: Sequence[Event]) -> None:
+    def add_all(self, events: Sequence[AuditEvent]) -> None:
         if not events:
             return
         self._connection.execute(
-            insert(audit_events), [row_of(event, audit_events) for event in events]
+            insert(audit_events),
+            [
+                row_of(event, audit_events)
+                | {"actor_id": event.actor.id, "actor_name": event.actor.name}
+                for event in events
+            ],
         )
 
     def page(
         self, filters: EventFilter | None = None, *, after: str | None, limit: int
-    ) -> Page[Event]:
+    ) -> Page[AuditEvent]:
         """Return a page of events, newest first."""
         events = read_events(
             self._connection,
@@ -72,7 +78,7 @@ def read_events(
     after: str | None,
     limit: int,
     newest_first: bool,
-) -> list[Event]:
+) -> list[AuditEvent]:
     """Return the next events after the id ``after``, ordered by id."""
     query = select(audit_events).where(
         *_of_action(filters.action),
@@ -81,7 +87,10 @@ def read_events(
     )
     order = _EVENT.id.desc() if newest_first else _EVENT.id
     rows = connection.execute(query.order_by(order).limit(limit)).mappings()
-    events = [Event(**row) for row in rows]
+    events = [
+        of_row(AuditEvent, audit_events, row, actor=Actor(row["actor_id"], row["actor_name"]))
+        for row in rows
+    ]
     if not _includes(filters.action, PREDICTION_CREATED):
         return events
     if filters.subject is not None and not is_id(filters.subject):

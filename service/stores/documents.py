@@ -299,9 +299,9 @@ class CommentStore(Store):
         if among is not None:
             query = query.where(comment.prediction_id == among)
         counts = {row[0]: int(row[1]) for row in self._connection.execute(query)}
-        counted = select(predictions).where(_column.id.in_(counts))
-        by_id = {prediction.id: prediction for prediction in self._every(counted, to_prediction)}
-        return [NewComments(by_id[name], count) for name, count in counts.items()]
+        counted = select(_column.id, _column.document_id).where(_column.id.in_(counts))
+        named = {row.id: row.document_id for row in self._connection.execute(counted)}
+        return [NewComments(id_, named[id_], count) for id_, count in counts.items()]
 
     def note_read(self, prediction_id: str, reader: str, at: datetime) -> None:
         """Remember that ``reader`` has read the comments on a document up to a time."""

@@ -30,7 +30,7 @@ def test_an_outcome_is_stored_once_and_corrects_what_was_sent(service: Service) 
     assert listed == {"items": [stored], "next_cursor": None, "limit": 1}
     _, message = service.database.contents.messages.values()
     told = CorrectedMessage.model_validate(payload(message))
-    assert (told.data.labels, told.data.previous_labels) == (["c"], made["labels"])
+    assert (told.data.labels, told.data.previous_labels) == (("c",), tuple(made["labels"]))
     assert service.get(path, by="client").json() == made
 
 

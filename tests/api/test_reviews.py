@@ -59,16 +59,20 @@ def test_a_claimed_task_shows_all_that_a_reviewer_needs(service: Service) -> Non
         "priority": 1,
         "due_at": "2026-01-03T09:00:00Z",
         "candidates": [
-            {"labels": ["a", "b"], "confidence": 0.41},
-            {"labels": ["a"], "confidence": 0.05125},
-            {"labels": [], "confidence": 0.0},
+            {"labels": ["a", "b"], "confidence": 0.41, "score": 0.205},
+            {"labels": ["a"], "confidence": 0.05125, "score": 0.1},
+            {"labels": [], "confidence": 0.0, "score": 1e-12},
         ],
         "marginals": [
             {"label": "a", "probability": 0.98},
             {"label": "b", "probability": 0.7},
             {"label": "old-code", "probability": 0.125},
         ],
-        "lease": {"holder": body["lease"]["holder"], "expires_at": "2026-01-02T03:19:05.678901Z"},
+        "lease": {
+            "holder": body["lease"]["holder"],
+            "expires_at": "2026-01-02T03:19:05.678901Z",
+            "claimed_at": "2026-01-02T03:04:05.678901Z",
+        },
         "version": 2,
         "created_at": "2026-01-02T03:04:05.678901Z",
     }

@@ -40,7 +40,7 @@ def test_what_is_sent_is_told_with_its_labels() -> None:
         MessageType.PREDICTION_AUTO_SENT,
         "billing",
     )
-    assert (told.data["labels"], told.data["confidence"]) == (["a", "b"], 0.9)
+    assert (told.data["labels"], told.data["confidence"]) == (("a", "b"), 0.9)
 
 
 def test_messages_of_one_document_share_a_key_and_of_no_other() -> None:

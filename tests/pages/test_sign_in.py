@@ -150,7 +150,7 @@ def test_a_script_without_a_session_gets_a_problem(browser: Browser) -> None:
 def test_the_trail_names_the_person_and_where_they_were(browser: Browser) -> None:
     browser.sign_in()
     events = sorted(browser._service.database.contents.events.values(), key=lambda e: e.id)
-    assert (events[-1].action, events[-1].actor_name) == ("session.begun", "Ann")
+    assert (events[-1].action, events[-1].actor.name) == ("session.begun", "Ann")
     assert events[-1].address == "192.0.2.7"
 
 

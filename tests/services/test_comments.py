@@ -42,10 +42,10 @@ class Office:
         return self.comments.write(who, of.id, text, *more).thread
 
     def said(self, who: Caller, of: Prediction) -> list[str]:
-        return [x.text for one in self.comments.of(who, of.id).threads for x in one.comments]
+        return [x.text for one in self.comments.of(who, of.id) for x in one.comments]
 
     def unread(self, who: Caller) -> list[tuple[str, int]]:
-        return [(one.prediction.id, one.number) for one in self.comments.unread(who)]
+        return [(one.prediction_id, one.new) for one in self.comments.unread(who)]
 
     def flagged(self) -> list[str]:
         with self.begin(read_only=True) as transaction:

@@ -13,8 +13,15 @@ import pytest
 from setwise.service.domain import errors
 from setwise.service.domain import files as domain
 from setwise.service.domain.accounts.callers import Caller
-from setwise.service.domain.audit_trail import Event
-from setwise.service.domain.files import COLUMNS, CONTENT, Exported, ExportRequest, Format
+from setwise.service.domain.audit_trail import AuditEvent
+from setwise.service.domain.files import (
+    COLUMNS,
+    CONTENT,
+    Exported,
+    ExportRequest,
+    Format,
+    event_row,
+)
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.services import files as module
@@ -510,6 +517,6 @@ def test_a_job_makes_the_same_file(begin: Transactions, service: Files) -> None:
 
 
 def test_every_row_has_the_columns_of_its_kind() -> None:
-    assert COLUMNS[Exported.AUDIT_EVENTS] == tuple(
-        vars(Event.by(ADMIN, "x", "y", id="z", at=START))
-    )
+    event = AuditEvent.by(ADMIN, "x", "y", id="z", at=START)
+    assert COLUMNS[Exported.AUDIT_EVENTS] == tuple(event_row(event))
+    assert {*event_row(event), "actor"} == {*vars(event), "actor_id", "actor_name"}

@@ -8,7 +8,7 @@ import pytest
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller
-from setwise.service.domain.audit_trail import PREDICTION_CREATED, Event
+from setwise.service.domain.audit_trail import PREDICTION_CREATED, AuditEvent
 from setwise.service.domain.predictions import (
     Decision,
     Document,
@@ -46,7 +46,7 @@ class World:
         document = Document(id=f"doc {text}", text=text)
         return predict_one(self.predictions, caller, document, **rest)
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[AuditEvent]:
         """Return what the audit trail says of predictions."""
         events = self.database.contents.events.values()
         return [event for event in events if event.action == PREDICTION_CREATED]

@@ -44,7 +44,7 @@ class Desk:
 
     def actions(self) -> list[tuple[str, str]]:
         events = self.database.contents.events.values()
-        made = [(event.actor_name, event.action) for event in events]
+        made = [(event.actor.name, event.action) for event in events]
         return [one for one in made if one[1] != PREDICTION_CREATED]
 
 

@@ -93,7 +93,7 @@ def test_the_newest_decisions_can_be_undone_and_older_ones_are_final(desk: Desk)
     assert said.suggestion_shown
     assert desk.messages() == 1
     assert desk.done_within(ANN, timedelta(hours=1)) == MOST_UNDOABLE + 1
-    by = [e.actor_name for e in desk.database.contents.events.values() if e.subject == first.id]
+    by = [e.actor.name for e in desk.database.contents.events.values() if e.subject == first.id]
     assert by == ["Ann", "Ann", "Ann"]
     for one in reversed(others):
         desk.undo(ANN, one.id)

@@ -11,6 +11,7 @@ from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.reviews import QueueFilter
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.services.documents.selections import Refusal
 from tests.edge import Service
 from tests.samples import ADMIN, ANN, LEAD
 
@@ -42,7 +43,7 @@ def test_what_is_assigned_is_given_to_nobody_else_and_first(service: Service, be
     assert [claimed(service, ANN), claimed(service, ANN)] == [early, None]
     assert claimed(service, ben) == late
     done = act.assign(LEAD, [late], None)
-    assert done.refused == {late: "it is being reviewed"}
+    assert done.refused == [Refusal(late, "it is being reviewed")]
 
 
 def test_assigned_documents_are_anybodys_again(service: Service, ben: Caller) -> None:
@@ -113,7 +114,9 @@ def test_a_blind_review_is_not_assigned_to_who_has_read_the_suggestion(service: 
     service.services.documents.get(lea, read)
     done = service.services.selections.assign(ADMIN, [read, unread], lea.id)
     assert done.changed == [unread]
-    assert "seen it" in done.refused[read]
+    (refusal,) = done.refused
+    assert refusal.id == read
+    assert "seen it" in refusal.detail
 
 
 def test_what_is_put_first_is_claimed_first_until_it_is_put_back(service: Service) -> None:
@@ -134,7 +137,7 @@ def test_documents_go_back_to_review_but_for_those_that_wait(service: Service) -
     missing = LEAD.id
     done = service.services.selections.reopen(LEAD, [waiting, sent, missing, sent], "new rule")
     assert done.changed == [sent]
-    assert set(done.refused) == {waiting, missing}
+    assert {refusal.id for refusal in done.refused} == {waiting, missing}
     assert listed(service, state="waiting") == [waiting, sent]
     event = service.services.audit_trail.page(SYSTEM).items[0]
     assert (event.action, event.detail) == (

@@ -65,7 +65,7 @@ def test_every_change_is_in_the_audit_trail_without_a_secret(parts: Parts) -> No
         "webhook.replayed",
         "webhook.deleted",
     ]
-    assert {event.actor_id for event in events} == {ADMIN.id}
+    assert {event.actor.id for event in events} == {ADMIN.id}
     assert (events[0].request_id, events[-1].request_id) == ("r-1", "r-2")
     assert events[0].detail["url"] == WANTED.url
     assert events[-1].detail["cancelled"] == 1

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from setwise.service.domain.accounts.callers import Caller, Role
-from setwise.service.domain.audit_trail import Event, EventFilter
+from setwise.service.domain.audit_trail import Actor, AuditEvent, EventFilter
 from setwise.service.domain.predictions import (
     Submission,
 )
@@ -20,9 +20,9 @@ def test_events_are_found_by_who_what_and_when(begin: Transactions) -> None:
     ann, bob = (Caller(n, n, Role.ADMIN) for n in ("ann", "bob"))
     hour = timedelta(hours=1)
     made = [
-        Event.by(ann, "key.created", "k", id=_ids(), at=START),
-        Event.by(bob, "key.revoked", "k", id=_ids(), at=START + hour),
-        Event.by(bob, "keyhole%", "x", id=_ids(), at=START + 2 * hour),
+        AuditEvent.by(ann, "key.created", "k", id=_ids(), at=START),
+        AuditEvent.by(bob, "key.revoked", "k", id=_ids(), at=START + hour),
+        AuditEvent.by(bob, "keyhole%", "x", id=_ids(), at=START + 2 * hour),
     ]
     with begin() as transaction:
         transaction.audit_trail.add_all(made)
@@ -45,7 +45,7 @@ def test_events_are_found_by_who_what_and_when(begin: Transactions) -> None:
 
 def test_an_event_keeps_where_it_came_from(begin: Transactions) -> None:
     caller = Caller("1", "Ann", Role.REVIEWER, "2001:db8::7")
-    event = Event.by(caller, "session.begun", "x", id=_ids(), at=START)
+    event = AuditEvent.by(caller, "session.begun", "x", id=_ids(), at=START)
     with begin() as transaction:
         transaction.audit_trail.add(event)
         (kept,) = transaction.audit_trail.page(after=None, limit=1).items
@@ -61,7 +61,8 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
         one = prediction(client_id=client.id, created_at=START + number * hour)
         if number % 3 == 0:
             action = ("prediction.corrected", "policy.changed")[number % 2]
-            event = Event(one.id, one.created_at, client.id, "n", action, one.id, None, {"a": 1})
+            actor = Actor(client.id, "n")
+            event = AuditEvent(one.id, one.created_at, actor, action, one.id, None, {"a": 1})
         else:
             rule = "own" if number == 4 else None
             one = one._replace(rule=rule, selection=Selection(AuditRole.NONE, number / 9, 0.5))
@@ -80,8 +81,8 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
                 "calibrator_version": one.scored.calibrator_version,
                 "policy_version": one.policy_version, "audit_role": "none", "draw": number / 9,
             } | ({"rule": "own"} if rule else {})  # fmt: skip
-            event = Event(
-                one.id, one.created_at, client.id, name, "prediction.created", one.id,
+            event = AuditEvent(
+                one.id, one.created_at, Actor(client.id, name), "prediction.created", one.id,
                 caller.request_id, detail, caller.address,
             )  # fmt: skip
         expected.insert(0, event)
@@ -91,8 +92,8 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
             if event.action != "prediction.created":
                 transaction.audit_trail.add(event)
 
-    def found(limit: int, **fields: object) -> list[Event]:
-        items: list[Event] = []
+    def found(limit: int, **fields: object) -> list[AuditEvent]:
+        items: list[AuditEvent] = []
         after: str | None = None
         with begin(read_only=True) as transaction:
             while True:
@@ -112,7 +113,7 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
         assert found(limit, action="prediction.created", actor_id=CLIENT.id) == [
             event
             for event in expected
-            if (event.action, event.actor_id) == ("prediction.created", CLIENT.id)
+            if (event.action, event.actor.id) == ("prediction.created", CLIENT.id)
         ]
         assert found(limit, action="policy.changed") == [
             event for event in expected if event.action == "policy.changed"
@@ -121,7 +122,7 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
     assert found(5, subject=expected[0].id) == [expected[0]]
     assert found(5, subject="nothing") == []
     with begin(read_only=True) as transaction:
-        told: list[Event] = []
+        told: list[AuditEvent] = []
         while page := transaction.history.events(
             Span(), after=told[-1].id if told else None, limit=3
         ):

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection, Engine, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 
-from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.audit_trail import AuditEvent
 from setwise.service.domain.certification import Score
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.reviews import Annotation
@@ -96,7 +96,7 @@ def _fill(engine: Engine) -> None:
         tripped = trip()
         transaction.breakers.add(tripped)
         transaction.breakers.close(reset(tripped))
-        transaction.audit_trail.add(Event.by(ANN, "x", "y", id=prediction().id, at=START))
+        transaction.audit_trail.add(AuditEvent.by(ANN, "x", "y", id=prediction().id, at=START))
         transaction.jobs.enqueue(job("fit"))
 
 

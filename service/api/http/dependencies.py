@@ -147,13 +147,13 @@ def listed(
     query: Paged,
     scope: str,
     read: Callable[..., Page[_Item]],
-    body: Callable[[_Item], object],
+    body: Callable[[_Item], object] = lambda item: item,
 ) -> Response:
     """Return one page of a list.
 
     ``scope``: The list with its filters, which a cursor is bound to.
     ``read``: Reads the page from ``after`` and ``limit``.
-    ``body``: Returns the body of an item.
+    ``body``: Returns the body of an item that does not leave as it is.
     """
     page = read(after=edge.cursors.read(query.cursor, scope), limit=query.limit)
     return answer(

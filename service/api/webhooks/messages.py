@@ -4,42 +4,18 @@ from datetime import datetime
 from typing import Any, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import Field, JsonValue
 
-from setwise.service.api.schemas import AnswerBody, Probability
-from setwise.service.domain.breaker import TripCause
-from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.webhooks import MessageType
+from setwise.service.api.schemas import AnswerBody
+from setwise.service.domain.webhooks import (
+    AutoSentData,
+    CompletedData,
+    CorrectedData,
+    MessageType,
+    TrippedData,
+)
 
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
-
-
-class AutoSentData(AnswerBody):
-    """A label set that was sent automatically."""
-
-    prediction_id: str
-    document_id: str | None
-    client_id: str
-    labels: list[str]
-    confidence: Probability
-    decision: Decision
-    reason: Reason
-    threshold: Probability | None
-    model_version: str
-    calibrator_version: str
-    policy_version: str
-    predicted_at: datetime
-
-
-class CompletedData(AutoSentData):
-    """A reviewer's label set, with the prediction's confidence and decision."""
-
-    label_missing: bool = Field(description="A label applies besides that has no name.")
-    agreed: bool = Field(description="The labels are those that were predicted.")
-    review_id: str
-    annotation_id: str
-    completed_at: datetime
 
 
 _AUTO_SENT = {
@@ -99,20 +75,6 @@ class CompletedMessage(AnswerBody):
     data: CompletedData
 
 
-class CorrectedData(AutoSentData):
-    """A label set that replaces a wrong one that was sent."""
-
-    label_missing: bool = Field(description="A label applies besides that has no name.")
-    previous_labels: list[str] = Field(description="The label set that was sent before.")
-    outcome_id: str | None = Field(None, description="The outcome that corrects it.")
-    annotation_id: str | None = Field(None, description="Or the annotation that corrects it.")
-    source: str = Field(
-        description="Who found the error: the source of an outcome, `adjudication`, `audit` or "
-        "`reopened`; `catalogue` if a label was renamed or merged into another."
-    )
-    corrected_at: datetime
-
-
 class CorrectedMessage(AnswerBody):
     """The message that a label set that was sent is wrong."""
 
@@ -135,21 +97,6 @@ class CorrectedMessage(AnswerBody):
     type: Literal["document.corrected"]
     timestamp: datetime
     data: CorrectedData
-
-
-class TrippedData(AnswerBody):
-    """Why automatic sending stopped."""
-
-    trip_id: str
-    cause: TripCause
-    policy_version: str = Field(description="The policy in force now, which does not send.")
-    replaced_policy_version: str
-    target_accuracy: Probability
-    model_version: str
-    calibrator_version: str
-    segment: str | None = Field(description="What stopped; null: everything.")
-    evidence: dict[str, JsonValue]
-    tripped_at: datetime
 
 
 class TrippedMessage(AnswerBody):

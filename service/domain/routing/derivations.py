@@ -1,7 +1,7 @@
 """Decisions derived again from what is stored."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
@@ -10,21 +10,23 @@ from setwise.service.domain.routing.audits import (
     Draws,
     Lottery,
 )
+from setwise.service.domain.shown import Shown
 
 
-class RoutingResult(NamedTuple):
+@dataclass(frozen=True)
+class DecisionResult(Shown):
     """A decision, its reason and its audit."""
 
     decision: Decision
     reason: Reason
     threshold: float | None
-    """Least confidence that would have been sent; None if nothing would."""
+    """Least confidence that would have been sent; null where nothing would."""
     rule: str | None
-    """Name of the rule that held the document back."""
+    """The rule that held the document back."""
     audit_role: AuditRole
-    """The audit that the document was drawn for."""
+    """Purpose of the audit that the document was drawn for."""
     inclusion_probability: float | None
-    """Probability, before the draw, that a person would read it; None if no draw is stored."""
+    """Probability, before the draw, that a person would read the document."""
 
     @classmethod
     def of(cls, prediction: Prediction) -> Self:
@@ -56,6 +58,24 @@ class RoutingResult(NamedTuple):
 
 
 @dataclass(frozen=True)
+class DecisionInputs(Shown):
+    """The inputs of a decision, as stored with the prediction."""
+
+    labels: tuple[str, ...]
+    confidence: float
+    out_of_domain: bool
+    uncalibrated: bool
+    """Nothing has taught the model how sure to be: a fixed threshold does not apply."""
+    model_version: str
+    calibrator_version: str
+    policy_version: str
+    draw: float | None
+    """The number in [0, 1) that decided whether the document is audited; null for predictions from
+    before there were audits.
+    """
+
+
+@dataclass(frozen=True)
 class Derivation:
     """A stored decision, and the same decision derived again."""
 
@@ -63,7 +83,7 @@ class Derivation:
     """It holds the score and, in its selection, the draw."""
     policy: Policy
     """The version that decided."""
-    derived: RoutingResult
+    derived: DecisionResult
     """The decision derived again."""
     draw_again: float | None
     """The number that the lottery draws for the document now; None if its content was erased or
@@ -78,16 +98,31 @@ class Derivation:
         return cls(
             prediction=prediction,
             policy=policy,
-            derived=RoutingResult.derived(
+            derived=DecisionResult.derived(
                 policy.gate_of(prediction.segment), prediction.scored, draw, prediction.document
             ),
             draw_again=again,
         )
 
     @property
-    def stored(self) -> RoutingResult:
+    def stored(self) -> DecisionResult:
         """The stored decision."""
-        return RoutingResult.of(self.prediction)
+        return DecisionResult.of(self.prediction)
+
+    @property
+    def inputs(self) -> DecisionInputs:
+        """What the decision depends on."""
+        prediction, scored = self.prediction, self.prediction.scored
+        return DecisionInputs(
+            labels=scored.labels,
+            confidence=scored.confidence,
+            out_of_domain=scored.out_of_domain,
+            uncalibrated=scored.uncalibrated,
+            model_version=scored.model_version,
+            calibrator_version=scored.calibrator_version,
+            policy_version=prediction.policy_version,
+            draw=prediction.selection.draw,
+        )
 
     @property
     def equal(self) -> bool | None:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from setwise.service.domain.accounts.callers import Permission
-from setwise.service.domain.audit_trail import Event, EventFilter
+from setwise.service.domain.audit_trail import AuditEvent, EventFilter
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import BoardPage, Call
 from setwise.service.pages.forms import Filled, select, utc
@@ -36,11 +36,11 @@ KINDS = (
 )
 
 
-def details(event: Event) -> list[tuple[str, str]]:
+def details(event: AuditEvent) -> list[tuple[str, str]]:
     """Return the details of an event, a name and a short text each.
 
     >>> from datetime import UTC, datetime
-    >>> details(Event("1", datetime.now(UTC), "2", "Ann", "key.created", "3",
+    >>> details(AuditEvent("1", datetime.now(UTC), "2", "Ann", "key.created", "3",
     ...               detail={"name": "billing", "scopes": None, "audits": {"rate": 0.1}}))
     [('name', 'billing'), ('audits', '{"rate": 0.1}')]
     """
@@ -55,16 +55,16 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _what(event: Event) -> Markup:
+def _what(event: AuditEvent) -> Markup:
     subject = event.subject
     shown = subject if len(subject) < LONGEST_ID else f"…{subject[-12:]}"
     link_to = Markup('<a href="{}?subject={}">{}</a>').format(AUDIT, quote(subject), shown)
     return ui.joined(event.action, ui.sub(link_to))
 
 
-_COLUMNS: Sequence[ui.Column[Event]] = (
+_COLUMNS: Sequence[ui.Column[AuditEvent]] = (
     ui.Column("When", lambda event: ui.joined(ui.instant(event.at), ui.sub(f"{event.at:%S} s"))),
-    ui.Column("Who", lambda event: ui.joined(event.actor_name, ui.sub(event.address))),
+    ui.Column("Who", lambda event: ui.joined(event.actor.name, ui.sub(event.address))),
     ui.Column("What", _what, "head"),
     ui.Column(
         "Details",

@@ -39,7 +39,7 @@ def commented(
     ``refused``: Whether another form of the page was.
     """
     talk = {
-        "talk": services.comments.of(visit.caller, prediction.id),
+        "threads": services.comments.of(visit.caller, prediction.id),
         "address": f"{address}/comments",
         "tried": tried or Filled.of(),
     }

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from setwise.models.figures.numerals import confidence
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.documents import EventKind, Life, LifeEvent
+from setwise.service.domain.labels import UNNAMED
 from setwise.service.domain.predictions import Prediction, Priority
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.segments import value_of
@@ -81,7 +82,7 @@ def _document(
             *evidence(prediction, weights),
             *answered(prediction),
             ui.Card("Label sets", candidates(prediction)),
-            ui.Card("What happened", [ui.Table("All events", _events(life), life.events())]),
+            ui.Card("What happened", [ui.Table("All events", _events(), life.events())]),
             *_reopening(life, form),
             ui.Card("Details", [_details(prediction)]),
         ],
@@ -126,9 +127,9 @@ _HAPPENED: Mapping[EventKind, str] = {
 }
 
 
-def _events(life: Life) -> Sequence[ui.Column[LifeEvent]]:
+def _events() -> Sequence[ui.Column[LifeEvent]]:
     def who(event: LifeEvent) -> object:
-        name = None if event.by is None else life.names.get(event.by, event.by)
+        name = event.name or event.by
         return ui.joined(name) if name else ui.quiet("the service")
 
     def what(event: LifeEvent) -> Markup:
@@ -139,7 +140,7 @@ def _events(life: Life) -> Sequence[ui.Column[LifeEvent]]:
             return ui.joined(event.comment or "")
         differs = event.agreed is False
         return ui.joined(
-            labels_of(event.labels),
+            labels_of([*event.labels, UNNAMED] if event.label_missing else event.labels),
             " " if differs else "",
             ui.badge("differs", "bad") if differs else "",
             ui.sub(event.comment),

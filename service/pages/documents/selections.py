@@ -112,9 +112,9 @@ class TickedDocuments:
         for start in range(0, len(self.ids), MOST_CHANGED):
             part = body.model_copy(update={"ids": self.ids[start : start + MOST_CHANGED]})
             now = part.carry_out(services.selections, visit.caller)
-            before = self.outcome or SelectionOutcome([], {})
+            before = self.outcome or SelectionOutcome([], [])
             self.outcome = SelectionOutcome(
-                [*before.changed, *now.changed], {**before.refused, **now.refused}
+                [*before.changed, *now.changed], [*before.refused, *now.refused]
             )
 
     def _sentence(self, act: ActionKind, number: int, before: str = "") -> str:
@@ -163,9 +163,10 @@ class TickedDocuments:
         names = {each.prediction.id: name_of(each.prediction) for each in shown}
         refused = [
             Markup("<li>{}: {}</li>").format(
-                ui.link(of_document(id_), names.get(id_, f"…{id_[-12:]}")), why
+                ui.link(of_document(each.id), names.get(each.id, f"…{each.id[-12:]}")),
+                each.detail,
             )
-            for id_, why in self.outcome.refused.items()
+            for each in self.outcome.refused
         ]
         more = len(refused) - MOST_SHOWN
         unchanged = Markup("<p>{} stayed unchanged:</p><ul>{}{}</ul>").format(

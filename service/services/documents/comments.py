@@ -1,14 +1,14 @@
 """Comments on documents: who reads them, who writes them, and whom they concern."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.documents import (
     Comment,
     CommentKind,
     NewComments,
-    Talk,
+    Thread,
     check_comment,
     threads_of,
 )
@@ -30,7 +30,7 @@ class Comments(Recorded):
     them is given none.
     """
 
-    def of(self, caller: Caller, prediction_id: str) -> Talk:
+    def of(self, caller: Caller, prediction_id: str) -> list[Thread]:
         """Return the threads of a document, which the caller has then read.
 
         Raises `PredictionNotFound`, `BlindReviewHeld`.
@@ -46,7 +46,8 @@ class Comments(Recorded):
                 # Another person may have written in the meantime.
                 last = max(comment.created_at for comment in comments)
                 transaction.comments.note_read(prediction_id, caller.id, last)
-        return Talk(threads_of(comments), names)
+        named = [replace(each, name=names.get(each.author)) for each in comments]
+        return threads_of(named)
 
     def write(
         self,
@@ -80,12 +81,19 @@ class Comments(Recorded):
                 _refuse("/kind", "is written by reopening the document")
             comment_id, now = self.new_id(), self.now()
             comment = Comment(
-                comment_id, prediction_id, thread or comment_id, kind, caller.id, text, now
+                comment_id,
+                prediction_id,
+                thread or comment_id,
+                kind,
+                caller.id,
+                text,
+                now,
+                name=caller.name,
             )
             transaction.comments.add(comment)
             detail = {"comment_id": comment.id, "kind": kind.value}
             self._note(transaction, caller, "document.commented", prediction_id, **detail)
-        return comment
+        return replace(comment, name=caller.name)
 
     def unread(self, caller: Caller) -> Sequence[NewComments]:
         """Return documents that the caller answered or wrote about, and others wrote about since.
@@ -98,7 +106,7 @@ class Comments(Recorded):
         with self.begin(read_only=True) as transaction:
             hidden = transaction.reviews.held_blind(caller.id)
             comments = transaction.comments.unread(caller.id, wrote=sees_all, limit=MOST_UNREAD)
-        return [comment for comment in comments if comment.prediction.id not in hidden]
+        return [comment for comment in comments if comment.prediction_id not in hidden]
 
 
 def _check_reader(transaction: Transaction, caller: Caller, prediction_id: str) -> None:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts import Person
@@ -19,7 +18,7 @@ from setwise.service.domain.files import (
     lines,
 )
 from setwise.service.domain.reviews import ReviewState, ReviewTask
-from setwise.service.domain.shown import members
+from setwise.service.domain.shown import Shown, members
 from setwise.service.domain.text import is_id
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.documents import checked, held_by
@@ -40,13 +39,21 @@ PAGE = 500
 """Documents of an export that are in memory together."""
 
 
-class SelectionOutcome(NamedTuple):
-    """What an action did."""
+@dataclass(frozen=True)
+class Refusal(Shown):
+    """A document that stays as it was."""
 
-    changed: Sequence[str]
+    id: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class SelectionOutcome(Shown):
+    """What was done."""
+
+    changed: list[str]
     """Ids of predictions."""
-    refused: Mapping[str, str]
-    """Why others were not, by id."""
+    refused: list[Refusal]
 
 
 class _Refused(Exception):
@@ -192,13 +199,13 @@ class Selections(Recorded):
         change: Callable[[Transaction, str], None],
         **detail: object,
     ) -> SelectionOutcome:
-        changed, refused = list[str](), dict[str, str]()
+        changed, refused = list[str](), list[Refusal]()
         # In one order, so that two actions at once do not wait for each other.
         for id_ in sorted(set(ids)):
             try:
                 change(transaction, id_)
             except _Refused as refusal:
-                refused[id_] = str(refusal)
+                refused.append(Refusal(id_, str(refusal)))
             else:
                 changed.append(id_)
         self._note(

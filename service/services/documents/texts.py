@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import BinaryIO, cast
 
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.audit_trail import AuditEvent
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StorageUnavailable
 from setwise.service.domain.files import GZIP_MAGIC
 from setwise.service.domain.jobs import Job, result_folder, upload_folder
@@ -136,7 +136,9 @@ class Texts(Recorded):
             # The audit trail names the predictions, not the document.
             transaction.audit_trail.add_all(
                 [
-                    Event.by(caller, "document.erased", named_id, id=self.new_id(), at=self.now())
+                    AuditEvent.by(
+                        caller, "document.erased", named_id, id=self.new_id(), at=self.now()
+                    )
                     for named_id in ids
                 ]
             )

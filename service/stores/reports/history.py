@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, select
 
-from setwise.service.domain.audit_trail import Event, EventFilter
+from setwise.service.domain.audit_trail import AuditEvent, EventFilter
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reports import Evidence, Span
@@ -43,7 +43,7 @@ class HistoryStore(Store):
         query = _part(_with_prediction(outcomes), outcomes, span, after, limit)
         return self._every(query, lambda row: (to_outcome(row), to_prediction(row)))
 
-    def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
+    def events(self, span: Span, *, after: str | None, limit: int) -> list[AuditEvent]:
         """Return events of all clients from the audit trail."""
         filters = EventFilter(since=span.created_from, before=span.created_before)
         return read_events(self._connection, filters, after=after, limit=limit, newest_first=False)

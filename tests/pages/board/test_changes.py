@@ -47,7 +47,7 @@ def send(browser: Browser, address: str, **fields: str) -> object:
 def last_action(service: Service) -> tuple[str, str]:
     events = service.database.contents.events.values()
     newest = max(events, key=lambda event: event.id)
-    return newest.action, newest.actor_name
+    return newest.action, newest.actor.name
 
 
 # Keys

@@ -129,7 +129,7 @@ def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: 
     assert (policy.fixed_threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
     assert "not certified" in admin.get(HERE).text
     events = sorted(service.database.contents.events.values(), key=lambda event: event.id)
-    assert (events[-1].action, events[-1].actor_name) == ("policy.changed", "Ann")
+    assert (events[-1].action, events[-1].actor.name) == ("policy.changed", "Ann")
 
 
 def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, make_url, text
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
-from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.audit_trail import AuditEvent
 from setwise.service.domain.predictions import Document
 from setwise.service.stores.database import create
 from setwise.service.stores.tables import metadata
@@ -56,7 +56,7 @@ def work(engine: Engine) -> str:
         add_predictions(transaction, waiting.prediction)
         transaction.reviews.add(waiting)
         transaction.reviews.next_for(ANN.id, START, escalated=False)
-        transaction.audit_trail.add(Event.by(ANN, "x", "y", id=prediction().id, at=START))
+        transaction.audit_trail.add(AuditEvent.by(ANN, "x", "y", id=prediction().id, at=START))
         transaction.jobs.enqueue(job())
         transaction.texts.purge([waiting.prediction.id], START)
         transaction.texts.forget([waiting.prediction.id])
