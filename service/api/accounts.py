@@ -15,7 +15,7 @@ from setwise.service.api.schemas import AnswerBody, Mirror, WhollyListed
 from setwise.service.domain import accounts
 from setwise.service.domain.accounts.callers import Permission, Role
 from setwise.service.domain.errors import KeyNotFound, LastAdmin, LoginTaken, PersonNotFound
-from setwise.service.requests import Example, RequestBody
+from setwise.service.requests import RequestBody
 from setwise.service.requests.accounts import (
     InvitationRequest,
     KeyRequest,
@@ -26,35 +26,8 @@ from setwise.service.requests.accounts import (
 router = APIRouter(prefix="/v1/admin", tags=["access"], route_class=StrictRoute)
 
 
-_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
-_PERSON: Example = {
-    "id": _ID,
-    "login": "ann",
-    "name": "Ann Lee",
-    "role": "reviewer",
-    "created_at": "2026-11-21T09:00:00Z",
-    "disabled_at": None,
-    "invited_until": None,
-}
-_KEY: Example = {
-    "id": _ID,
-    "name": "billing",
-    "role": "client",
-    "prefix": "sw_client_x7Qa",
-    "scopes": ["predict"],
-    "per_minute": 600,
-    "created_at": "2026-11-21T09:00:00Z",
-    "expires_at": "2027-11-21T09:00:00Z",
-    "revoked_at": None,
-    "last_used_at": "2026-11-23T09:00:00Z",
-    "old_expires_at": None,
-}
-
-
 class PersonBody(Mirror):
     """A person who signs in."""
-
-    examples = (_PERSON,)
 
     id: str
     login: str
@@ -74,13 +47,6 @@ class PersonPage(WhollyListed[PersonBody]):
 class Invitation(AnswerBody):
     """An invitation, whose link is shown only once."""
 
-    examples = (
-        {
-            "person": {**_PERSON, "invited_until": "2026-11-28T09:00:00Z"},
-            "path": "/join?secret=x7Qa…",
-        },
-    )
-
     person: PersonBody
     path: str = Field(
         description="Below the address of the service: the page on which the person sets a "
@@ -90,8 +56,6 @@ class Invitation(AnswerBody):
 
 class Key(Mirror):
     """An API key, without its secret."""
-
-    examples = (_KEY,)
 
     id: str
     name: str
@@ -113,8 +77,6 @@ class Key(Mirror):
 class IssuedKey(AnswerBody):
     """A new key with its secret, which is shown only once."""
 
-    examples = ({"details": _KEY, "key": "sw_client_x7Qa…"},)
-
     details: Key
     key: str = Field(description="The secret; send it as `Authorization: Bearer KEY`.")
 
@@ -125,8 +87,6 @@ class KeyPage(WhollyListed[Key]):
 
 class ErasureRequest(RequestBody):
     """A document to erase."""
-
-    examples = ({"document_id": "note-17"},)
 
     document_id: str | None = Field(
         None, max_length=200, description="The id that its sender gave it."
@@ -140,8 +100,6 @@ class ErasureRequest(RequestBody):
 
 class Erasure(AnswerBody):
     """What was erased."""
-
-    examples = ({"predictions": 2},)
 
     predictions: int = Field(description="Predictions of the document, by any client.")
 

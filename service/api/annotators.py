@@ -20,7 +20,6 @@ from setwise.service.domain.errors import (
     GroupNotFound,
     StaleVersion,
 )
-from setwise.service.requests import Example
 from setwise.service.requests.annotators import (
     AnnotatorRequest,
     FixedRates,
@@ -38,35 +37,6 @@ from setwise.service.services.annotators import AnnotatorReport
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 
-_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
-_RATE: Example = {"value": 0.2, "low": 0.14, "high": 0.27, "level": 0.9, "checked": 96}
-_FINDING: Example = {
-    "kind": "too-few-gold-wrong",
-    "about": "coders",
-    "detail": "'coders' has 12 gold labels on wrong predictions; 20 are needed",
-    "blocking": True,
-    "needed": 8,
-}
-_GROUP: Example = {
-    "id": "coders",
-    "name": "Coders",
-    "noise": {"mode": "estimated", "alpha": None, "beta": None},
-    "usable": False,
-    "estimate": {
-        "alpha": _RATE,
-        "beta": {"value": 0.08, "low": 0.01, "high": 0.3, "level": 0.9, "checked": 12},
-        "waiting": 3,
-        "pooled": ["coders"],
-        "split": None,
-        "alpha_halves": None,
-    },
-    "with_suggestion": None,
-    "overlap": None,
-    "findings": [_FINDING],
-    "version": 1,
-    "changed_at": "2026-11-21T09:00:00Z",
-    "changed_by": _ID,
-}
 _IfMatch = Annotated[
     str | None, Header(description="The `ETag` of what you mean to change; optional.")
 ]
@@ -76,8 +46,6 @@ _DAYS = 28
 
 class Group(AnswerBody):
     """A group of annotators and its error rates."""
-
-    examples = (_GROUP,)
 
     id: str
     name: str

@@ -177,8 +177,6 @@ class BreakerBody(AnswerBody):
 class ResetRequest(RequestBody):
     """Whether to resume sending without a certificate."""
 
-    examples = ({}, {"uncertified": True})
-
     uncertified: bool = Field(
         False,
         description="You vouch for a threshold of mode `fixed`; it stays marked as not certified.",

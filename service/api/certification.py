@@ -67,8 +67,6 @@ class CertificationPage(Listed[CertificationBody]):
 class CertificationRequest(RequestBody):
     """What to certify."""
 
-    examples = ({"model_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77", "trained_on_audits": False},)
-
     model_id: str | None = Field(None, description="By default the model that serves.")
     trained_on_audits: bool = Field(
         True,
@@ -96,25 +94,6 @@ _SERVING = CertificationRequest()
 
 class Outlooks(AnswerBody):
     """The outlook of each segment, or of all documents; empty before the first prediction."""
-
-    examples = (
-        {
-            "items": [
-                {
-                    "segment": None,
-                    "certified": False,
-                    "reason": "too-few-audits",
-                    "further_audits": 37,
-                    "next_attempt_in": 52,
-                    "documents_a_week": 310.0,
-                    "paces": [
-                        {"rate": 0.04, "audits_a_week": 12.4, "weeks": 5},
-                        {"rate": 0.12, "audits_a_week": 37.2, "weeks": 2},
-                    ],
-                }
-            ]
-        },
-    )
 
     items: list[CertificationOutlook]
 

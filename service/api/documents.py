@@ -68,8 +68,6 @@ from setwise.service.services.documents.selections import SelectionOutcome
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
 
-_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
-
 
 class DocumentPage(Listed[DocumentRow]):
     """One page of documents."""

@@ -107,14 +107,6 @@ class ExportJobRequest(_Wanted, RequestBody):
     """An export to make in the background."""
 
     model_config = ConfigDict(strict=False)
-    examples = (
-        {
-            "what": "annotations",
-            "format": "csv",
-            "created_from": "2026-11-01T00:00:00Z",
-            "created_before": "2026-12-01T00:00:00Z",
-        },
-    )
 
     what: Exported
     content: bool = Field(False, strict=True, description=_CONTENT)

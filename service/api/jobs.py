@@ -14,29 +14,12 @@ from setwise.service.api.schemas import Listed, Mirror, Paged, Probability
 from setwise.service.domain import jobs
 from setwise.service.domain.errors import JobFinished, JobNotFound, JobUnfinished
 from setwise.service.domain.jobs import JobFilter, JobState
-from setwise.service.requests import Example
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
-
-JOB_EXAMPLE: Example = {
-    "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
-    "kind": "scoring",
-    "state": "running",
-    "progress": 0.4,
-    "message": "4096 of 10240 documents",
-    "created_at": "2026-11-21T09:00:00Z",
-    "started_at": "2026-11-21T09:00:01Z",
-    "finished_at": None,
-    "result": None,
-    "error": None,
-    "error_code": None,
-}
 
 
 class JobBody(Mirror):
     """Work that continues in the background."""
-
-    examples = (JOB_EXAMPLE,)
 
     id: str
     kind: str

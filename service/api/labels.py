@@ -20,36 +20,13 @@ from setwise.service.domain.errors import (
     VersionRequired,
 )
 from setwise.service.domain.labels import CatalogueLabel, LabelChange, LabelMatch, LabelState
-from setwise.service.requests import Example, RequestBody
+from setwise.service.requests import RequestBody
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute)
-
-_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
-_PROPOSED: Example = {
-    "label": "J12.82",
-    "name": "Pneumonia due to coronavirus disease 2019",
-    "guideline": None,
-    "parent": None,
-    "state": "proposed",
-    "merged_into": None,
-    "in_model": False,
-    "proposed_by": _ID,
-    "proposed_at": "2026-11-21T09:05:00Z",
-    "proposed_in": _ID,
-    "version": 1,
-}
 
 
 class LabelPage(Listed[LabelMatch]):
     """One page of matching labels, those of the model first."""
-
-    examples = (
-        {
-            "items": [{"label": "J18.9", "name": None, "state": "accepted", "in_model": True}],
-            "next_cursor": None,
-            "limit": 50,
-        },
-    )
 
 
 class LabelQuery(Paged):
@@ -64,8 +41,6 @@ class LabelQuery(Paged):
 class LabelProposal(RequestBody):
     """A label that is missing."""
 
-    examples = ({"label": "J12.82", "name": "Pneumonia due to coronavirus disease 2019"},)
-
     label: str
     name: str | None = Field(None, description="What it means.")
     prediction_id: str | None = Field(None, description="The document that it is missing for.")
@@ -74,13 +49,6 @@ class LabelProposal(RequestBody):
 
 class LabelChangeRequest(RequestBody):
     """What you decide on a label."""
-
-    examples = (
-        {"state": "accepted"},
-        {"state": "accepted", "label": "J12.82"},
-        {"state": "merged", "merged_into": "J12.82"},
-        {"state": "retired"},
-    )
 
     state: Literal["accepted", "retired", "merged"]
     label: str | None = Field(None, description="Its new name; null leaves it.")

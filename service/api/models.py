@@ -25,7 +25,6 @@ from setwise.service.api.jobs import JobBody, accepted
 from setwise.service.api.schemas import AnswerBody, Mirror, Paged, Probability, WhollyListed
 from setwise.service.domain import errors, models
 from setwise.service.domain.predictions import Decision, Prediction, Reason
-from setwise.service.requests import Example
 from setwise.service.requests.models import CompareRequest, RetrainRequest
 from setwise.service.services.models import ComparisonReport
 
@@ -35,31 +34,9 @@ ARCHIVE_TYPES = ("application/zip", "application/octet-stream")
 router = APIRouter(prefix="/v1/admin/models", tags=["administration"], route_class=StrictRoute)
 uploads = APIRouter(tags=["administration"], route_class=UploadRoute)
 
-_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
-_DIFFERENCE: Example = {
-    "prediction_id": _ID,
-    "document_id": "note-17",
-    "serving": {"labels": ["J18.9"], "confidence": 0.93, "decision": "auto"},
-    "candidate": {"labels": ["J18.9", "R50.9"], "confidence": 0.71, "decision": "review"},
-    "reason": "below_threshold",
-    "same_labels": False,
-    "same_decision": False,
-    "created_at": "2026-11-21T09:00:00Z",
-}
-
 
 class ModelVersionBody(Mirror):
     """A registered model."""
-
-    examples = (
-        {
-            "id": _ID,
-            "version": "3f9c0b7a1d2e",
-            "active": True,
-            "summary": {"kind": "text", "method": "br-rerank", "n_labels": 64},
-            "created_at": "2026-11-21T09:00:00Z",
-        },
-    )
 
     id: str
     version: str = Field(description="Digest of its content; predictions carry it.")
@@ -122,23 +99,6 @@ class Difference(AnswerBody):
 class Comparison(AnswerBody):
     """A candidate's comparison with stored predictions, and a page of differences."""
 
-    examples = (
-        {
-            "model_id": _ID,
-            "version": "3f9c0b7a1d2e",
-            "shadowing_since": "2026-11-21T08:00:00Z",
-            "compared": 1000,
-            "same_labels": 910,
-            "auto_both": 520,
-            "auto_serving": 30,
-            "auto_candidate": 70,
-            "review_both": 380,
-            "items": [_DIFFERENCE],
-            "next_cursor": None,
-            "limit": 50,
-        },
-    )
-
     model_id: str
     version: str
     shadowing_since: datetime | None = Field(
@@ -178,8 +138,6 @@ class ComparisonQuery(Paged):
 
 class Verified(AnswerBody):
     """A model that passed verification."""
-
-    examples = ({"id": _ID, "version": "3f9c0b7a1d2e", "sound": True},)
 
     id: str
     version: str

@@ -16,27 +16,13 @@ from setwise.service.domain.errors import (
     SimilarLabels,
 )
 from setwise.service.domain.outcomes import ReportedOutcome, ShownOutcome
-from setwise.service.requests import Example
 from setwise.service.requests.reviews import BeyondModel, Labels
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 
-_OUTCOME: Example = {
-    "id": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
-    "prediction_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
-    "number": 1,
-    "labels": ["J18.9"],
-    "label_missing": False,
-    "source": "billing",
-    "agreed": False,
-    "created_at": "2026-12-01T09:00:00Z",
-}
-
 
 class OutcomeRequest(BeyondModel):
     """A label set that turned out to be right."""
-
-    examples = ({"labels": ["J18.9"], "source": "billing"},)
 
     labels: Labels = Field(
         description="Every label that applies, known to the model or not; [] when none does."
@@ -51,8 +37,6 @@ class OutcomeRequest(BeyondModel):
 
 class OutcomePage(WhollyListed[ShownOutcome]):
     """Every outcome of one prediction, oldest first."""
-
-    examples = ({"items": [_OUTCOME], "next_cursor": None, "limit": 1},)
 
 
 @router.post(

@@ -10,15 +10,12 @@ from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.reports import SHARE
 from setwise.service.api.schemas import AnswerBody, Policy, Probability
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import StaleVersion, VersionRequired
 from setwise.service.domain.reports import Share
 from setwise.service.requests.policy import PolicyRequest
 from setwise.service.services import segments
-
-_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 
@@ -32,21 +29,6 @@ def get_policy(caller: CallerOf, services: ServicesOf) -> Response:
 
 class SegmentState(AnswerBody):
     """A segment: what is in force, how it fares, what it lacks."""
-
-    examples = (
-        {
-            "value": "north",
-            "threshold": 0.91,
-            "certificate_id": _ID,
-            "tripped": False,
-            "documents": 1200,
-            "sent": 540,
-            "accuracy": SHARE,
-            "audits": 61,
-            "next_attempt_in": 143,
-            "further_audits": None,
-        },
-    )
 
     value: str
     threshold: Probability | None

@@ -68,20 +68,6 @@ class BatchDocument(DocumentIn):
 class BatchRequest(RequestBody):
     """Documents to predict together."""
 
-    examples = (
-        {
-            "documents": [
-                {
-                    "id": "note-17",
-                    "text": "Fever and productive cough for five days.",
-                    "metadata": {"site": "north"},
-                    "priority": 2,
-                },
-                {"id": "note-18", "text": " "},
-            ]
-        },
-    )
-
     documents: list[BatchDocument] = Field(min_length=1, max_length=MOST_DOCUMENTS)
 
     def as_documents(self) -> list[Document]:
@@ -91,42 +77,6 @@ class BatchRequest(RequestBody):
 
 class Batch(AnswerBody):
     """The outcome of each document of a batch."""
-
-    examples = (
-        {
-            "items": [
-                {
-                    "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
-                    "document_id": "note-17",
-                    "labels": ["J18.9"],
-                    "confidence": 0.93,
-                    "decision": "auto",
-                    "reason": "above_threshold",
-                    "threshold": 0.9,
-                    "segment": "north",
-                    "candidates": [{"labels": ["J18.9"], "confidence": 0.93, "score": 0.61}],
-                    "marginals": [{"label": "J18.9", "probability": 0.98}],
-                    "model_version": "3f9c0b7a1d2e",
-                    "calibrator_version": "90ab12cd34ef",
-                    "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
-                    "created_at": "2026-11-21T09:00:00Z",
-                },
-                {
-                    "type": "/problems/invalid-request",
-                    "title": "The request is invalid",
-                    "status": 422,
-                    "detail": "The document cannot be predicted as it stands.",
-                    "instance": f"{ADDRESS}/batch",
-                    "errors": [
-                        {
-                            "pointer": "/documents/1/text",
-                            "detail": "is empty; write at least one character",
-                        }
-                    ],
-                },
-            ]
-        },
-    )
 
     items: list[ShownPrediction | Problem] = Field(
         description="One for each document, in order: a prediction, or a problem, which has a "

@@ -13,7 +13,7 @@ from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reports import UNDECIDED, Share
 from setwise.service.domain.routing.segments import LONGEST_VALUE
-from setwise.service.requests import Example, RequestBody
+from setwise.service.requests import RequestBody
 from setwise.service.requests.policy import RuleBody, Threshold
 from setwise.service.services.analysis.advice import Advice
 from setwise.service.services.analysis.cockpit import Glance
@@ -22,37 +22,6 @@ from setwise.service.services.analysis.reliability import Reliability
 from setwise.service.services.reports import Counts
 
 router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)
-
-SHARE: Example = {
-    "checked": 120,
-    "right": 115,
-    "value": 0.95,
-    "low": 0.85,
-    "high": 0.98,
-    "agreed": 112,
-    "reread": 56,
-    "overlooked": 1,
-    "correction": "Corrected for overlooked errors: of 112 agreements 56 were read again, 1 of "
-    "them found wrong.",
-}
-_FORECAST: Example = {
-    "threshold": 0.9,
-    "documents": 1000,
-    "sent": 620,
-    "coverage": 0.62,
-    "expected_accuracy": 0.96,
-    "accuracy": SHARE,
-    "reviews": 380,
-    "reviews_a_day": 54.3,
-}
-
-
-_ADVICE: Example = {
-    "threshold": 0.85,
-    "checks_missing": None,
-    "sentence": "At a threshold of 0.850, 97.0 % of the checked sets are right, at least 95.2 % by "
-    "their bound (400 checks). Only a certificate does.",
-}
 
 
 class Recent(AnswerBody):
@@ -109,34 +78,6 @@ class Recent(AnswerBody):
 class Summary(AnswerBody):
     """Counts of predictions and reviews."""
 
-    examples = (
-        {
-            "predictions": 1000,
-            "auto_sent": 620,
-            "coverage": 0.62,
-            "reasons": {"above_threshold": 620, "below_threshold": 380},
-            "reviews": {"waiting": 30, "leased": 4, "completed": 340, "skipped": 6},
-            "recent": {
-                "since": "2026-10-18T00:00:00Z",
-                "documents": 1000,
-                "sent": 620,
-                "accuracy": SHARE,
-                "drawn": True,
-                "promised": 0.958,
-                "undecided": 2,
-                "reported": {**SHARE, "value": 0.97},
-                "hours_saved": 7.5,
-                "certified": True,
-                "certified_since": "2026-11-02T09:00:00Z",
-                "audits": 230,
-                "next_attempt_in": None,
-                "arriving_a_day": 11.0,
-                "completing_a_day": 14.0,
-                "empty_in_days": 10.0,
-            },
-        },
-    )
-
     predictions: int = Field(ge=0)
     auto_sent: int = Field(ge=0)
     coverage: Probability = Field(description="Share that was sent automatically.")
@@ -163,12 +104,6 @@ class Summary(AnswerBody):
 class PreviewRequest(RequestBody):
     """A threshold or a target, and rules if they change."""
 
-    examples = (
-        {"target_accuracy": 0.95},
-        {"threshold": {"mode": "fixed", "value": 0.9}},
-        {"threshold": 0.9, "rules": [{"kind": "label", "label": "P07.3"}]},
-    )
-
     threshold: Threshold | Annotated[float, Field(allow_inf_nan=False)] | None = Field(
         None, description="As in the policy, or its value alone."
     )
@@ -184,16 +119,6 @@ class PreviewRequest(RequestBody):
 
 class Preview(Mirror):
     """Forecasts of the current and the other policy, for the same documents."""
-
-    examples = (
-        {
-            "now": _FORECAST,
-            "then": {**_FORECAST, "threshold": 0.85},
-            "certificate_ends": None,
-            "warning": None,
-            "advice": _ADVICE,
-        },
-    )
 
     now: Forecast
     then: Forecast

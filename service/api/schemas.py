@@ -35,20 +35,17 @@ from setwise.service.domain.routing.segments import (
     LONGEST_VALUE,
 )
 from setwise.service.requests import Body, Instant, RequestBody
-from setwise.service.requests.policy import POLICY, Audit, RuleBody, Threshold
+from setwise.service.requests.policy import Audit, RuleBody, Threshold
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
-_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
-_OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
 _CANDIDATES = [
     {"labels": ["J18.9", "R50.9"], "confidence": 0.93, "score": 0.61},
     {"labels": ["J18.9"], "confidence": 0.05, "score": 0.12},
 ]
-_MARGINALS = [{"label": "J18.9", "probability": 0.98}, {"label": "R50.9", "probability": 0.71}]
 
 
 class AnswerBody(Body):
@@ -228,19 +225,6 @@ DueAt = Annotated[
 class PredictionRequest(RequestBody):
     """One document to predict, and what to store with it."""
 
-    examples = (
-        {
-            "document": {"id": "note-17", "text": "Fever and productive cough for five days."},
-            "metadata": {"site": "north"},
-            "priority": 1,
-            "due_at": "2026-11-28T12:00:00Z",
-        },
-        {"document": {"id": "row-4", "features": {"bp": 128.5, "age": 71}}},
-        {"document": {"text": "Wheeze at night.", "scores": {"J45": 0.81, "J18.9": 0.07}}},
-        {"document": {"candidates": [{"labels": ["J45"], "score": -0.2}, {"labels": []}]}},
-        {"document": {"id": "note-18", "text": "Wheeze at night.", "labels": ["J45"]}},
-    )
-
     document: DocumentIn
     metadata: dict[str, JsonValue] = Field(
         default_factory=dict, description="Kept with the document, never read; up to 64 kB."
@@ -306,32 +290,6 @@ class ReviewDocument(Answered):
 
 class ReviewTaskBody(AnswerBody):
     """A document that waits for a person."""
-
-    examples = (
-        {
-            "id": _OTHER_ID,
-            "prediction_id": _ID,
-            "document": {
-                "id": "note-17",
-                "text": "Fever and productive cough for five days.",
-                "metadata": {"site": "north"},
-            },
-            "kind": "review",
-            "reason": "below_threshold",
-            "state": "leased",
-            "priority": 1,
-            "due_at": "2026-11-28T12:00:00Z",
-            "candidates": [{"labels": ["J18.9"], "confidence": 0.41, "score": 0.3}],
-            "marginals": _MARGINALS,
-            "lease": {
-                "holder": _ID,
-                "expires_at": "2026-11-21T09:15:00Z",
-                "claimed_at": "2026-11-21T09:00:00Z",
-            },
-            "version": 3,
-            "created_at": "2026-11-21T09:00:00Z",
-        },
-    )
 
     id: str
     prediction_id: str
@@ -434,17 +392,6 @@ class ReleaseQuery(Query):
 class Completion(AnswerBody):
     """The stored result of a review."""
 
-    examples = (
-        {
-            "id": _OTHER_ID,
-            "state": "completed",
-            "labels": ["J18.9"],
-            "label_missing": False,
-            "agreed": False,
-            "annotation_id": _ID,
-        },
-    )
-
     id: str
     state: Literal["completed"]
     labels: list[str]
@@ -492,27 +439,6 @@ class ResolutionBody(AnswerBody):
 class OwnAnswerBody(AnswerBody):
     """An answer of your own."""
 
-    examples = (
-        {
-            "annotation_id": _ID,
-            "review_id": _OTHER_ID,
-            "prediction_id": _ID,
-            "document_id": "note-17",
-            "labels": ["J18.9"],
-            "label_missing": False,
-            "comment": None,
-            "created_at": "2026-11-21T09:05:00Z",
-            "resolution": {
-                "labels": ["J18.9", "R50.9"],
-                "label_missing": False,
-                "by": "lead",
-                "decided_at": "2026-11-22T08:00:00Z",
-                "missed": ["R50.9"],
-                "surplus": [],
-            },
-        },
-    )
-
     annotation_id: str
     review_id: str
     prediction_id: str
@@ -551,15 +477,6 @@ class OwnAnswerPage(Listed[OwnAnswerBody]):
 class SegmentBody(AnswerBody):
     """One segment, and what is in force for it."""
 
-    examples = (
-        {
-            "value": "north",
-            "threshold": {"mode": "certified", "value": 0.91, "certificate_id": _OTHER_ID},
-            "audit": None,
-            "tripped": False,
-        },
-    )
-
     value: str
     threshold: Threshold | None = Field(description="null for the policy's, if that is `fixed`.")
     audit: Audit | None = Field(description="null for the policy's.")
@@ -579,8 +496,6 @@ class SegmentBody(AnswerBody):
 
 class Policy(AnswerBody):
     """The routing policy in force."""
-
-    examples = ({"version": _OTHER_ID, "tripped": False, **POLICY},)
 
     version: str
     tripped: bool = Field(
@@ -624,15 +539,3 @@ class Policy(AnswerBody):
             most_segments=by.most,
             segments=[SegmentBody.of(policy.gate_named(value)) for value in policy.values],
         )
-
-
-def examples() -> dict[str, object]:
-    """Return the examples of each body that has some, by name."""
-    members: dict[str, object] = {}
-    waiting = Body.__subclasses__()
-    while waiting:
-        body = waiting.pop()
-        waiting += body.__subclasses__()
-        if "examples" in vars(body):
-            members[body.__name__.removesuffix("Body")] = list(body.examples)
-    return members

@@ -19,7 +19,6 @@ class Shown:
         # Answers always have every member.
         "json_schema_serialization_defaults_required": True,
     }
-    __pydantic_serializer__: ClassVar[object]
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 

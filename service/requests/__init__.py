@@ -12,13 +12,12 @@ typed into the same class::
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from setwise.service.domain.text import instant_in
 
-Example = dict[str, Any]  # Any: a JSON value, checked against the schema by a test
 Widget = Literal[
     "text",
     "textarea",
@@ -40,8 +39,6 @@ class Body(BaseModel):
     """Base of the bodies of requests and responses: no unknown members."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-    examples: ClassVar[tuple[Example, ...]] = ()
-    """Shown in the OpenAPI document."""
 
 
 class RequestBody(Body):

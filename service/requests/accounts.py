@@ -58,15 +58,6 @@ def _who(scope: Permission) -> str:
 class PersonRequest(RequestBody):
     """A new account."""
 
-    examples = (
-        {
-            "login": "ann",
-            "name": "Ann Lee",
-            "role": "reviewer",
-            "password": "a sentence that only Ann knows",
-        },
-    )
-
     login: Annotated[str, Input("Login name", "What they type to sign in.")] = Field(max_length=200)
     name: Annotated[str, Input("Name", "As others see it.")] = Field(max_length=200)
     role: Annotated[_Role, Input("Role", "", "select", _PERSON_ROLES)] = Field(
@@ -81,8 +72,6 @@ class PersonRequest(RequestBody):
 class InvitationRequest(RequestBody):
     """For how long a person is invited."""
 
-    examples = ({"days": 7},)
-
     days: Annotated[
         int, Input("Link valid for days", "They set a password through a link that works once.")
     ] = Field(DAYS_INVITED, description="From 1 to 30.")
@@ -90,8 +79,6 @@ class InvitationRequest(RequestBody):
 
 class PersonChange(RequestBody):
     """Changes to an account; missing values keep the old ones."""
-
-    examples = ({"role": "lead"},)
 
     name: Annotated[str | None, Input("Name", required=True)] = Field(None, max_length=200)
     role: Annotated[
@@ -123,15 +110,6 @@ class PersonChange(RequestBody):
 
 class KeyRequest(RequestBody):
     """A new key."""
-
-    examples = (
-        {
-            "name": "billing",
-            "role": "client",
-            "scopes": ["predict"],
-            "expires_at": "2027-11-21T09:00:00Z",
-        },
-    )
 
     name: Annotated[str, Input("Name", "Who it is for, as the audit trail shows it.")] = Field(
         max_length=200

@@ -89,19 +89,6 @@ class GroupNoiseBody(RequestBody):
 class GroupRequest(RequestBody):
     """A group of annotators with the same error rates."""
 
-    examples = (
-        {"name": "Coders", "noise": {"mode": "estimated"}},
-        {
-            "name": "Students",
-            "noise": {
-                "mode": "fixed",
-                "alpha": 0.2,
-                "beta": 0.05,
-                "with_suggestion": {"alpha": 0.05, "beta": 0.3},
-            },
-        },
-    )
-
     name: Annotated[str, Input("Name", "As people see it.")]
     noise: GroupNoiseBody = Field(
         default_factory=lambda: GroupNoiseBody(mode="estimated", alpha=None, beta=None)
@@ -119,8 +106,6 @@ class GroupRequest(RequestBody):
 
 class AnnotatorRequest(RequestBody):
     """The group of an annotator."""
-
-    examples = ({"group": "coders"},)
 
     group: Annotated[str, Input("Group")] = Field(
         description="Its id. Answers given before stay with the group before."

@@ -11,16 +11,9 @@ from setwise.service.requests import Input, RequestBody
 from setwise.service.services.documents.comments import Comments
 from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome, Selections
 
-_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
-
 
 class CommentRequest(RequestBody):
     """What others should know about a document."""
-
-    examples = (
-        {"text": "Is the date right?", "kind": "flagged"},
-        {"text": "It is.", "kind": "resolved", "thread": _ID},
-    )
 
     text: Annotated[str, Input("What others should know", widget="textarea")]
     kind: Annotated[Literal["comment", "flagged", "resolved"], Input(widget="hidden")] = Field(
@@ -50,10 +43,6 @@ class ActionRequest(RequestBody):
     """Something to do with several documents."""
 
     model_config = ConfigDict(strict=False)
-    examples = (
-        {"action": "assign", "ids": [_ID], "assignee": _ID},
-        {"action": "reopen", "ids": [_ID], "reason": "The guideline has changed."},
-    )
 
     action: ActionKind
     ids: list[str] = Field(max_length=MOST_CHANGED, description="Ids of predictions.")

@@ -13,8 +13,6 @@ from setwise.service.requests.recalibration import NOISE
 class RetrainRequest(RequestBody):
     """What to train on, and how."""
 
-    examples = ({"preset": "fast"},)
-
     training_data: Annotated[str | None, Input("File of earlier training documents")] = Field(
         None,
         max_length=1_000,
@@ -40,8 +38,6 @@ class RetrainRequest(RequestBody):
 
 class CompareRequest(RequestBody):
     """How many documents to compare."""
-
-    examples = ({"documents": 1000},)
 
     documents: Annotated[int, Input("Newest documents", required=True)] = Field(
         1_000,

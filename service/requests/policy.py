@@ -14,7 +14,7 @@ from setwise.service.domain.routing.segments import (
     GateState,
     SegmentBy,
 )
-from setwise.service.requests import Example, Input, Number, RequestBody
+from setwise.service.requests import Input, Number, RequestBody
 
 _rate = partial(Input, percent="any", required=True)
 _inner_rate = partial(Input, percent="inner", required=True)
@@ -131,14 +131,6 @@ class RuleBody(RequestBody):
     - `requires`: holds back a set that contains `label` without all of `labels`.
     """
 
-    examples = (
-        {"kind": "label", "name": "neonates", "label": "P07.3"},
-        {"kind": "metadata", "field": "site", "values": ["north"]},
-        {"kind": "exactly_one", "labels": ["inpatient", "outpatient"]},
-        {"kind": "at_most", "n": 8},
-        {"kind": "requires", "label": "E11.9", "labels": ["Z79.4"]},
-    )
-
     kind: Literal["label", "metadata", "exactly_one", "at_most", "requires"]
     name: str | None = Field(None, description="What people call it; generated if left out.")
     label: str | None = None
@@ -148,33 +140,8 @@ class RuleBody(RequestBody):
     n: int | None = None
 
 
-_RULE: Example = {"kind": "metadata", "name": "north", "field": "site", "values": ["north"]}
-POLICY: Example = {
-    "target_accuracy": 0.95,
-    "risk": 0.1,
-    "auto_send": True,
-    "threshold": {"mode": "fixed", "value": 0.9, "certificate_id": None},
-    "audit": {
-        "certification_rate": 0.04,
-        "ramp_up_rate": 0.2,
-        "training_rate": 0.02,
-        "mode": "hold",
-    },
-    "overlap_rate": 0.05,
-    "gold_reread_rate": 0.1,
-    "confidence_floor": None,
-    "rules": [_RULE],
-    "segment_by": None,
-    "segment_bounds": [],
-    "most_segments": 10,
-    "segments": [],
-}
-
-
 class SegmentRequest(RequestBody):
     """What the policy says of one segment."""
-
-    examples = ({"value": "north", "audit": {"certification_rate": 0.1, "training_rate": 0.02}},)
 
     value: str = Field(
         description="Of the field, as text; of `text_length`, a band like `0-499`. `other` are the "
@@ -199,8 +166,6 @@ class SegmentRequest(RequestBody):
 
 class PolicyRequest(RequestBody):
     """The whole routing policy; members with a default may be omitted."""
-
-    examples = (POLICY,)
 
     tripped: bool | None = Field(None, description="Ignored, as is `version`.")
     version: str | None = Field(

@@ -61,8 +61,6 @@ class ErrorRates(RequestBody):
 class CalibrationRequest(RequestBody):
     """Options of a recalibration."""
 
-    examples = ({"noise": "none", "activate": "if-better"},)
-
     noise: Annotated[Literal["none", "known", "estimated"], NOISE] = Field(
         default="none",
         description=(

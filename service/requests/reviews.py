@@ -14,8 +14,6 @@ Labels = Annotated[list[str], Field(max_length=MOST_SET_LABELS)]
 class SkipRequest(RequestBody):
     """Why the reviewer skips the task."""
 
-    examples = ({"reason": "page two is missing"},)
-
     reason: str
 
 
@@ -44,23 +42,12 @@ class BeyondModel(RequestBody):
 class CompletionRequest(BeyondModel):
     """The label set that is right."""
 
-    examples = (
-        {"labels": ["J18.9"], "comment": "no fever"},
-        {"labels": ["J18.9", "J12.82"], "new_labels": ["J12.82"]},
-        {"labels": ["J18.9"], "label_missing": True},
-    )
-
     labels: Labels = Field(description="Every label that applies; [] when none does.")
     comment: str | None = None
 
 
 class ReopenRequest(BeyondModel):
     """Why a document is to be decided again."""
-
-    examples = (
-        {"reason": "The patient called: it was the left knee."},
-        {"reason": "I overlooked page two.", "labels": ["J18.9"]},
-    )
 
     reason: Annotated[str, Input("Why", widget="textarea")] = Field(
         description="Shown with the document and to the person who decides. The last answer stays "

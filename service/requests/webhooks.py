@@ -21,15 +21,6 @@ EVENTS = {
 class WebhookRequest(RequestBody):
     """Your URL that receives messages."""
 
-    examples = (
-        {
-            "url": "https://billing.example/hooks/setwise",
-            "description": "billing",
-            "events": ["prediction.auto_sent", "review.completed"],
-        },
-        {"url": "https://billing.example/hooks/setwise", "enabled": False},
-    )
-
     url: Annotated[str, Input("Address", widget="url")] = Field(
         description="An `https` address on the public internet."
     )

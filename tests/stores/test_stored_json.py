@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
+from sqlalchemy.dialects import sqlite
 
-from setwise.service.stores.columns.types import stored_json
+from setwise.service.domain.breaker import TripEvidence
+from setwise.service.domain.errors import StorageDamaged
+from setwise.service.stores.columns.types import JsonOf, stored_json
 
 WORDS = st.sampled_from(["NaN", "Infinity", "-Infinity", "fever", 'say "NaN"'])
 
@@ -22,3 +25,11 @@ def test_a_number_that_json_lacks_is_refused(number: float) -> None:
     for value in (number, ["NaN", number], {"share": [number]}):
         with pytest.raises(ValueError, match="Out of range float values"):
             stored_json(value)
+
+
+def test_json_of_another_shape_is_damage_that_names_the_place() -> None:
+    evidence = JsonOf(TripEvidence)
+    with pytest.raises(
+        StorageDamaged, match=r"^Stored JSON is no TripEvidence: at audits, .*integer"
+    ):
+        evidence.process_result_value({"audits": "many"}, sqlite.dialect())

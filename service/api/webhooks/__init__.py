@@ -21,7 +21,6 @@ from setwise.service.api.http.idempotency import shown_once
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import AnswerBody, Listed, Paged, WhollyListed
-from setwise.service.api.webhooks.messages import MESSAGE
 from setwise.service.domain import errors
 from setwise.service.domain import webhooks as domain
 from setwise.service.domain.webhooks import DeliveryState, Endpoint, MessageType
@@ -31,27 +30,9 @@ from setwise.service.services.webhooks import MOST_ACKNOWLEDGED
 
 router = APIRouter(prefix="/v1", tags=["webhooks"], route_class=StrictRoute)
 
-_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
-_OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
-
 
 class Webhook(AnswerBody):
     """A webhook."""
-
-    examples = (
-        {
-            "id": _ID,
-            "url": "https://billing.example/hooks/setwise",
-            "description": "billing",
-            "events": ["prediction.auto_sent", "review.completed"],
-            "enabled": True,
-            "disabled_because": None,
-            "secret": "whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU=",
-            "previous_secret_expires_at": None,
-            "version": 1,
-            "created_at": "2026-11-21T09:00:00Z",
-        },
-    )
 
     id: str
     url: str
@@ -95,8 +76,6 @@ class WebhookPage(WhollyListed[Webhook]):
 class Replayed(AnswerBody):
     """How many deliveries are sent again."""
 
-    examples = ({"replayed": 17},)
-
     replayed: int = Field(ge=0)
 
 
@@ -120,23 +99,8 @@ class Attempt(AnswerBody):
         return cls.model_validate({name: members[name] for name in cls.model_fields})
 
 
-_DELIVERY = {
-    "id": _OTHER_ID,
-    "message_id": _ID,
-    "type": "prediction.auto_sent",
-    "webhook_id": _ID,
-    "state": "pending",
-    "attempts": 1,
-    "next_attempt_at": "2026-11-21T09:00:05Z",
-    "created_at": "2026-11-21T09:00:00Z",
-    "finished_at": None,
-}
-
-
 class DeliveryBody(AnswerBody):
     """The delivery of a message to a webhook."""
-
-    examples = (_DELIVERY,)
 
     id: str
     message_id: str = Field(description="The `webhook-id` that the receiver gets.")
@@ -169,23 +133,6 @@ class DeliveryBody(AnswerBody):
 
 class DeliveryWithLog(AnswerBody):
     """A delivery with its payload and its attempts."""
-
-    examples = (
-        {
-            "delivery": _DELIVERY,
-            "payload": {"type": "webhook.test", "timestamp": "…", "data": {}},
-            "log": [
-                {
-                    "number": 1,
-                    "started_at": "2026-11-21T09:00:00Z",
-                    "seconds": 0.21,
-                    "status": 503,
-                    "response": "try later",
-                    "error": None,
-                }
-            ],
-        },
-    )
 
     delivery: DeliveryBody
     payload: dict[str, JsonValue]
@@ -220,8 +167,6 @@ class DeliveryQuery(Paged):
 class MessageBody(AnswerBody):
     """A message about one of your documents, as webhooks receive it."""
 
-    examples = ({"id": _ID, **MESSAGE},)
-
     id: str = Field(description="The `webhook-id` that webhooks get.")
     type: MessageType = Field(
         description="Ignore types that you do not know: later releases may add some."
@@ -246,8 +191,6 @@ class OutboxQuery(Paged):
 class AcknowledgeRequest(RequestBody):
     """Messages that you have stored."""
 
-    examples = ({"ids": [_ID, _OTHER_ID]},)
-
     ids: list[str] = Field(
         max_length=MOST_ACKNOWLEDGED, description="`id` of each message, in any order."
     )
@@ -255,8 +198,6 @@ class AcknowledgeRequest(RequestBody):
 
 class Acknowledged(AnswerBody):
     """How many of the messages are newly acknowledged."""
-
-    examples = ({"acknowledged": 2},)
 
     acknowledged: int = Field(
         ge=0, description="Without ids that were acknowledged before or are not yours."

@@ -14,35 +14,9 @@ from setwise.service.domain.webhooks import (
     TrippedData,
 )
 
-_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
-_OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
-
-
-_AUTO_SENT = {
-    "prediction_id": _OTHER_ID,
-    "document_id": "note-17",
-    "client_id": _ID,
-    "labels": ["J18.9", "R50.9"],
-    "confidence": 0.93,
-    "decision": "auto",
-    "reason": "above_threshold",
-    "threshold": 0.9,
-    "model_version": "3f9c0b7a1d2e",
-    "calibrator_version": "90ab12cd34ef",
-    "policy_version": _OTHER_ID,
-    "predicted_at": "2026-11-21T09:00:00Z",
-}
-MESSAGE = {
-    "type": "prediction.auto_sent",
-    "timestamp": "2026-11-21T09:00:00Z",
-    "data": _AUTO_SENT,
-}
-
 
 class AutoSentMessage(AnswerBody):
     """The message that a label set was sent automatically."""
-
-    examples = (MESSAGE,)
 
     type: Literal["prediction.auto_sent"]
     timestamp: datetime
@@ -52,24 +26,6 @@ class AutoSentMessage(AnswerBody):
 class CompletedMessage(AnswerBody):
     """The message that a reviewer submitted a label set."""
 
-    examples = (
-        {
-            "type": "review.completed",
-            "timestamp": "2026-11-21T09:12:00Z",
-            "data": {
-                **_AUTO_SENT,
-                "decision": "review",
-                "reason": "below_threshold",
-                "confidence": 0.41,
-                "label_missing": False,
-                "agreed": True,
-                "review_id": _ID,
-                "annotation_id": _OTHER_ID,
-                "completed_at": "2026-11-21T09:12:00Z",
-            },
-        },
-    )
-
     type: Literal["review.completed"]
     timestamp: datetime
     data: CompletedData
@@ -78,22 +34,6 @@ class CompletedMessage(AnswerBody):
 class CorrectedMessage(AnswerBody):
     """The message that a label set that was sent is wrong."""
 
-    examples = (
-        {
-            "type": "document.corrected",
-            "timestamp": "2026-12-01T09:00:00Z",
-            "data": {
-                **_AUTO_SENT,
-                "labels": ["J18.9"],
-                "label_missing": False,
-                "previous_labels": ["J18.9", "R50.9"],
-                "outcome_id": _ID,
-                "source": "billing",
-                "corrected_at": "2026-12-01T09:00:00Z",
-            },
-        },
-    )
-
     type: Literal["document.corrected"]
     timestamp: datetime
     data: CorrectedData
@@ -101,25 +41,6 @@ class CorrectedMessage(AnswerBody):
 
 class TrippedMessage(AnswerBody):
     """The message that the breaker tripped."""
-
-    examples = (
-        {
-            "type": "policy.tripped",
-            "timestamp": "2026-12-01T09:00:00Z",
-            "data": {
-                "trip_id": _ID,
-                "cause": "drift",
-                "policy_version": _OTHER_ID,
-                "replaced_policy_version": _ID,
-                "target_accuracy": 0.95,
-                "model_version": "3f9c0b7a1d2e",
-                "calibrator_version": "90ab12cd34ef",
-                "segment": None,
-                "evidence": {"audits": 212, "right": 190, "wrong": 22, "statistic": 5210.4},
-                "tripped_at": "2026-12-01T09:00:00Z",
-            },
-        },
-    )
 
     type: Literal["policy.tripped"]
     timestamp: datetime

@@ -8,35 +8,16 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple, cast
 
 import structlog
-from pydantic import TypeAdapter
-from pydantic_core import SchemaSerializer, to_json
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 from sqlalchemy import JSON, DateTime, Dialect, String, Text
 from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from setwise.service.domain.errors import StorageDamaged
-from setwise.service.domain.shown import Shown
 from setwise.service.stores.columns.ciphers import SEALED, Row, TextCipher, key_of, missing
 
 log = structlog.get_logger(__name__)
-
-
-@cache
-def _serializer_of(shown: type) -> SchemaSerializer:
-    return TypeAdapter(shown).serializer
-
-
-class _Serializer:
-    """The attribute in which `to_json` looks for what writes a value.
-
-    Without it, `to_json` would inspect each value anew, which takes three times as long.
-    """
-
-    def __get__(self, _: object, shown: type) -> SchemaSerializer:
-        return _serializer_of(shown)
-
-
-Shown.__pydantic_serializer__ = _Serializer()
 
 
 def stored_json(value: object) -> str:
@@ -88,8 +69,15 @@ class JsonOf(TypeDecorator[Any]):  # Any: of the class
         self.kind = kind
 
     def process_result_value(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002 -- the method of a type
-        """Return the stored value."""
-        return _adapter(self.kind).validate_python(value)
+        """Return the stored value; raises `StorageDamaged` if it is no such value."""
+        try:
+            return _adapter(self.kind).validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = "/".join(map(str, first["loc"]))
+            raise StorageDamaged(
+                f"Stored JSON is no {self.kind.__name__}: at {place or 'its top'}, {first['msg']}."
+            ) from error
 
 
 @cache
