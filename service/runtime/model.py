@@ -3,25 +3,21 @@
 import gc
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
 from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.predictions import Document, ScoredSet, TermWeight
 from setwise.service.domain.recalibration import Calibration
-from setwise.service.domain.text import hints
-from setwise.service.runtime.inputs import predict, read_answered
 from setwise.service.services.ports import Predictor
 from setwise.service.stores.transaction import Transaction, Transactions
 
 if TYPE_CHECKING:
     from setwise.models.predictor import SetPredictor
     from setwise.models.storage.recalibrations import StoredRecalibration
-
-_REHEARSED = 20  # features of the document that a model predicts before it serves
+    from setwise.service.runtime.predictor import LoadedPredictor
 
 POLL_S = 1.0
 """How long a process takes to notice another active model; the look costs one small query."""
@@ -30,119 +26,6 @@ RETRY_AFTER_S = 30.0
 """How long to wait before loading a failed model again, in seconds."""
 
 log = structlog.get_logger(__name__)
-
-
-class LoadedPredictor:
-    """A fitted model as a `Predictor` for the services."""
-
-    def __init__(
-        self, predictor: "SetPredictor", calibrator: "StoredRecalibration | None" = None
-    ) -> None:
-        self._predictor = predictor
-        self._calibrator = calibrator
-        self.version = predictor.version
-        self.own_calibrator_version = predictor.calibrator_version
-        self.calibrator_version = calibrator.version if calibrator else self.own_calibrator_version
-        self.labels: Sequence[str] = predictor.label_names
-        self.external = predictor.kind == "external"
-
-    def calibrated(self, calibrator: "StoredRecalibration | None") -> "LoadedPredictor":
-        """Return the model with another calibrator; None means its own.
-
-        Raises `CalibrationDamaged` if the calibrator was learnt for another model.
-        """
-        if calibrator is not None and (calibrator.model_version, calibrator.own_version) != (
-            self._predictor.version,
-            self._predictor.calibrator_version,
-        ):
-            raise errors.CalibrationDamaged(
-                f"The calibrator {calibrator.version} was learnt for model "
-                f"{calibrator.model_version}, not for {self._predictor.version}."
-            )
-        if calibrator is not None:
-            known = len(calibrator.recalibration.label_weights)
-            if known != len(self._predictor.label_names):
-                raise errors.CalibrationDamaged(
-                    f"The calibrator {calibrator.version} has {known} labels."
-                )
-        return LoadedPredictor(self._predictor, calibrator)
-
-    def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
-        """Score documents together; raises `InvalidRequest` if one cannot be scored."""
-        from setwise.models.calibration.calibrators import AgreementSets  # noqa: PLC0415 -- see `FolderOrObjectStore`
-        from setwise.service.runtime.answers import scored_sets  # noqa: PLC0415 -- as above
-
-        predictions = predict(self._predictor, documents)
-        shown, own = predictions, None
-        if self._calibrator is not None:
-            own = predictions.confidence
-            shown = predictions.with_confidence(
-                self._calibrator.recalibration.correct(predictions.candidates, own)
-            )
-        return scored_sets(
-            shown,
-            own,
-            model_version=self.version,
-            calibrator_version=self.calibrator_version,
-            uncalibrated=own is None and isinstance(self._predictor.calibrator, AgreementSets),
-        )
-
-    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
-        """Return whether each label set occurs in training documents; True if unknown."""
-        from setwise.models.evaluation.explanation import seen_sets  # noqa: PLC0415 -- see `FolderOrObjectStore`
-
-        return seen_sets(self._predictor, sets)
-
-    def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
-        """Return the weights of the document's terms for each label, largest first.
-
-        An external model weighs what the other model answered instead. Raises `InvalidRequest`.
-        """
-        from setwise.models.evaluation.answer_explanation import weigh_answer  # noqa: PLC0415 -- as above
-        from setwise.models.evaluation.explanation import document_row, weigh_terms  # noqa: PLC0415 -- as above
-
-        known = set(self.labels)
-        meant = hints((label for label in labels if label not in known), known)
-        faults = [
-            errors.FieldFault(
-                f"/labels/{place}", f"{label!r} is not a label of the model{meant.get(label, '')}"
-            )
-            for place, label in enumerate(labels)
-            if label not in known
-        ]
-        if faults:
-            raise errors.InvalidRequest("These labels cannot be explained.", faults)
-        content = document.text if document.text is not None else document.features
-        if self.external:
-            answers, beside = read_answered(self._predictor, document)
-            weighed = weigh_answer(self._predictor, answers, beside, labels)
-        else:
-            try:
-                row = document_row(self._predictor, content or {})
-            except ValueError as error:
-                why = f"The document cannot be explained: {error}."
-                raise errors.InvalidRequest(why) from error
-            weighed = weigh_terms(self._predictor, row, labels)
-        return [tuple(TermWeight(term.name, term.weight) for term in terms) for terms in weighed]
-
-    def warm_up(self) -> None:
-        """Predict a document of the model's own features.
-
-        The first client does not wait for compilation then, and a model that cannot predict never
-        serves.
-        """
-        known = self._predictor.feature_names[:_REHEARSED]
-        document = (
-            # Not ASCII, because such texts take an extra step.
-            Document(text=f"{' '.join(known)} \u00b7")
-            if self._predictor.vectorizer is not None
-            else Document(features=dict.fromkeys(known, 1.0))
-        )
-        if self.external:
-            scores = getattr(self._predictor.base, "reads_scores_", False)
-            answer = {"scores": {self.labels[0]: 0.5}} if scores else {"labels": self.labels[:1]}
-            document = document._replace(answer=answer)
-        self.score([document])
 
 
 _Id = tuple[str, str | None]
@@ -231,7 +114,7 @@ class ModelRegistry:
         with self._begin(read_only=True) as transaction:
             target = _Wanted(model, transaction.calibrations.active(model.id))
         try:
-            predictor = self._read(target, LoadedPredictor(self._store.load(model.location)))
+            predictor = self._read(target, self._load(model.location))
         except errors.ServiceError as error:
             raise errors.ModelDamaged(error.detail) from error
         except Exception as error:
@@ -304,7 +187,7 @@ class ModelRegistry:
                 self._failed = target.id, self._clock() + RETRY_AFTER_S
                 log.exception("shadow.failed", model_id=target.model.id, reason=str(error))
 
-    def _loaded(self, target: _Wanted) -> LoadedPredictor:
+    def _loaded(self, target: _Wanted) -> "LoadedPredictor":
         loaded = [pair for pair in (self._ready, self._shadow, self._serving) if pair is not None]
         for known, predictor in loaded:
             if known == target.id:
@@ -312,9 +195,14 @@ class ModelRegistry:
         for (model_id, _), predictor in loaded:
             if model_id == target.model.id:
                 return self._read(target, predictor)
-        return self._read(target, LoadedPredictor(self._store.load(target.model.location)))
+        return self._read(target, self._load(target.model.location))
 
-    def _read(self, target: _Wanted, predictor: LoadedPredictor) -> LoadedPredictor:
+    def _load(self, location: str) -> "LoadedPredictor":
+        from setwise.service.runtime.predictor import LoadedPredictor  # noqa: PLC0415 -- see `FolderOrObjectStore`
+
+        return LoadedPredictor(self._store.load(location))
+
+    def _read(self, target: _Wanted, predictor: "LoadedPredictor") -> "LoadedPredictor":
         """Return the model with the wanted calibrator, ready to predict."""
         calibration = target.calibration
         calibrated = predictor.calibrated(

@@ -286,18 +286,14 @@ def scored_again(
 ) -> list[tuple[Prediction, ScoredSet]]:
     """Score the documents whose content is kept; leave out those that cannot be scored."""
     predictions = [prediction for prediction in stored if prediction.document.kept]
-    if not predictions:
-        return []
-    try:
-        scores = candidate.score([prediction.document for prediction in predictions])
-    except errors.ServiceError:
-        if len(predictions) == 1:
-            return []
-        # One document is unreadable.
-        return [
-            pair for prediction in predictions for pair in scored_again(candidate, [prediction])
-        ]
-    return list(zip(predictions, scores, strict=True))
+    results = candidate.score([prediction.document for prediction in predictions])
+    pairs = []
+    for prediction, result in zip(predictions, results, strict=True):
+        if isinstance(result, ScoredSet):
+            pairs.append((prediction, result))
+        elif not isinstance(result.error, errors.ServiceError):
+            raise result.error  # the model's fault, not the document's
+    return pairs
 
 
 def _check_leaving(active: ModelVersion | None, leaving: str) -> None:

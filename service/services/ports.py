@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.predictions import Document, ScoredSet, TermWeight
+from setwise.service.domain.predictions import Document, Refused, ScoredSet, TermWeight
 from setwise.service.domain.recalibration import Calibration
 
 if TYPE_CHECKING:
@@ -39,10 +39,11 @@ class Predictor(Protocol):
     def external(self) -> bool:
         """Whether it reads another model's answers."""
 
-    def score(self, documents: Sequence[Document]) -> Sequence[ScoredSet]:
-        """Score documents together; raises `InvalidRequest` if one cannot be scored.
+    def score(self, documents: Sequence[Document]) -> Sequence[ScoredSet | Refused]:
+        """Score documents together; return the result of each, in order.
 
-        A model that does not read answers leaves them out of account.
+        One that cannot be scored does not affect the others. A model that does not read answers
+        leaves them out of account.
         """
 
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:

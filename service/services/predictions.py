@@ -13,6 +13,7 @@ from setwise.service.domain.predictions import (
     Accepted,
     Decision,
     Document,
+    GivenAnswer,
     Prediction,
     PredictionFilter,
     Refused,
@@ -328,31 +329,24 @@ _FOR_ALL = (errors.ModelUnavailable, errors.StorageUnavailable)
 
 
 def scores(predictor: Predictor, documents: Sequence[Document]) -> Scores:
-    """Return the model's result for each document."""
-    if not documents:
-        return []
-    try:
-        if not predictor.external:
-            _check_unanswered(documents)
-        return predictor.score(documents)
-    except Exception as error:  # noqa: BLE001 -- returned as this document's result
-        if len(documents) == 1:
-            return [Refused(error)]
-    # One unreadable document makes the model reject all of them.
-    return [result for document in documents for result in scores(predictor, [document])]
+    """Return the model's result for each document; none for an answer that it does not read."""
+    results = predictor.score(documents)
+    if predictor.external:
+        return results
+    return [
+        result if document.answer is None else Refused(_unread(document.answer))
+        for document, result in zip(documents, results, strict=True)
+    ]
 
 
-def _check_unanswered(documents: Sequence[Document]) -> None:
-    """Raise `InvalidRequest` if a document has another model's answer."""
-    for document in documents:
-        if document.answer is not None:
-            detail = (
-                "The active model reads documents, not another model's answers; activate one of "
-                "kind `external`, or send the text or features alone."
-            )
-            raise errors.InvalidRequest(
-                detail, [errors.FieldFault(f"/document/{next(iter(document.answer))}", detail)]
-            )
+def _unread(answer: GivenAnswer) -> errors.InvalidRequest:
+    detail = (
+        "The active model reads documents, not another model's answers; activate one of kind "
+        "`external`, or send the text or features alone."
+    )
+    return errors.InvalidRequest(
+        detail, [errors.FieldFault(f"/document/{next(iter(answer))}", detail)]
+    )
 
 
 def _kinds(prediction: Prediction, *, overlaps: bool) -> Iterator[ReviewKind]:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from setwise.models.training_external import start_external
-from setwise.service.runtime.model import LoadedPredictor
+from setwise.service.runtime.predictor import LoadedPredictor
 from tests.edge import Service
 from tests.trained import LABELS, write_documents
 

@@ -14,6 +14,7 @@ import pytest
 from distributed import Future, LocalCluster
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
+from setwise.service.domain.predictions import Refused
 from setwise.service.runtime import cluster
 from setwise.service.runtime.cluster import workers_of
 from setwise.service.services import files
@@ -92,9 +93,11 @@ class Picky(FakePredictor):
     """Cannot read one text."""
 
     def score(self, documents):
-        if any(document.text == "bad" for document in documents):
-            raise InvalidRequest("bad", [FieldFault("/document/text", "is bad")])
-        return super().score(documents)
+        fault = InvalidRequest("bad", [FieldFault("/document/text", "is bad")])
+        return [
+            Refused(fault) if document.text == "bad" else scored
+            for document, scored in zip(documents, super().score(documents), strict=True)
+        ]
 
 
 @pytest.mark.slow
@@ -123,7 +126,7 @@ def test_a_job_is_scored_on_workers_as_here_though_one_is_killed(dask_cluster, m
         scored(partial(workers_of, dask_cluster), Killer()),
     )
     assert there == here
-    assert (n, none) == (61, 0)
+    assert (n, none) == (62, 0)  # with the one that the model cannot read
     assert here[0]["predicted"] == 61
     assert here[0]["faulty"] == 3
 

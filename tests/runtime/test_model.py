@@ -23,10 +23,10 @@ from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.models.training import train
 from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion, Shadow
-from setwise.service.domain.predictions import Document
+from setwise.service.domain.predictions import Document, Refused
 from setwise.service.domain.recalibration import Calibration
-from setwise.service.runtime.answers import MOST_MARGINALS
-from setwise.service.runtime.model import RETRY_AFTER_S, LoadedPredictor, ModelRegistry
+from setwise.service.runtime.model import RETRY_AFTER_S, ModelRegistry
+from setwise.service.runtime.predictor import MOST_MARGINALS, LoadedPredictor
 from tests.fakes import START, FakeIds
 from tests.models.corpora import texts
 from tests.samples import calibration
@@ -321,11 +321,17 @@ def test_vectors_are_scored_by_the_names_of_their_features(artifacts: Artifacts)
     assert empty.out_of_domain
 
 
+def refusal(predictor: LoadedPredictor, document: Document) -> errors.InvalidRequest:
+    (result,) = predictor.score([document])
+    assert isinstance(result, Refused)
+    assert isinstance(result.error, errors.InvalidRequest)
+    return result.error
+
+
 def test_unknown_features_are_named(artifacts: Artifacts) -> None:
     predictor = LoadedPredictor(load(artifacts.vectors))
-    with pytest.raises(errors.InvalidRequest) as refused:
-        predictor.score([Document(features={"length": 1.0, "a/b": 2.0, "colour": 3.0})])
-    assert [fault.pointer for fault in refused.value.faults] == [
+    document = Document(features={"length": 1.0, "a/b": 2.0, "colour": 3.0})
+    assert [fault.pointer for fault in refusal(predictor, document).faults] == [
         "/document/features/a~1b",
         "/document/features/colour",
     ]
@@ -333,13 +339,11 @@ def test_unknown_features_are_named(artifacts: Artifacts) -> None:
 
 def test_a_document_of_the_wrong_kind_is_refused(artifacts: Artifacts) -> None:
     vectors = LoadedPredictor(load(artifacts.vectors))
-    with pytest.raises(errors.InvalidRequest, match="send features") as refused:
-        vectors.score([Document(text="x")])
-    assert [fault.pointer for fault in refused.value.faults] == ["/document/text"]
+    (fault,) = refusal(vectors, Document(text="x")).faults
+    assert (fault.pointer, "send features" in fault.detail) == ("/document/text", True)
     text = LoadedPredictor(load(artifacts.text))
-    with pytest.raises(errors.InvalidRequest, match="send text") as refused:
-        text.score([Document(features={"length": 1.0})])
-    assert [fault.pointer for fault in refused.value.faults] == ["/document/features"]
+    (fault,) = refusal(text, Document(features={"length": 1.0})).faults
+    assert (fault.pointer, "send text" in fault.detail) == ("/document/features", True)
 
 
 def test_a_model_that_was_loaded_for_activation_is_not_loaded_again(artifacts: Artifacts) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from setwise.service.domain.errors import InvalidRequest, StorageUnavailable
-from setwise.service.domain.predictions import Document, Prediction, ScoredSet
+from setwise.service.domain.predictions import Document, Prediction, Refused, ScoredSet
 from setwise.service.runtime import shadow as shadows
 from setwise.service.runtime.shadow import ShadowScorer
 from tests.fakes import FakePredictor
@@ -74,10 +74,11 @@ def test_a_document_that_the_candidate_cannot_read_costs_the_others_nothing(
     records: Records,
 ) -> None:
     class Picky(FakePredictor):
-        def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
-            if any(document.text is None for document in documents):
-                raise InvalidRequest("unreadable")
-            return super().score(documents)
+        def score(self, documents: Sequence[Document]) -> Sequence[ScoredSet | Refused]:
+            return [
+                Refused(InvalidRequest("unreadable")) if document.text is None else scored
+                for document, scored in zip(documents, super().score(documents), strict=True)
+            ]
 
     scorer = ShadowScorer(lambda: ("m", Picky(version="sha256:candidate")))
     scorer.start(records)

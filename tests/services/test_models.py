@@ -7,7 +7,14 @@ import pytest
 from setwise.service.domain import errors
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion, Tally
-from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
+from setwise.service.domain.predictions import (
+    Decision,
+    Document,
+    Prediction,
+    Reason,
+    Refused,
+    ScoredSet,
+)
 from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
@@ -229,9 +236,10 @@ def test_documents_that_a_candidate_cannot_read_are_left_out(office: Office) -> 
 
     class Picky(FakePredictor):
         def score(self, documents):  # type: ignore[no-untyped-def]  # as the one above it
-            if any(document.text == "bad" for document in documents):
-                raise errors.InvalidRequest("unreadable")
-            return super().score(documents)
+            return [
+                Refused(errors.InvalidRequest("unreadable")) if document.text == "bad" else scored
+                for document, scored in zip(documents, super().score(documents), strict=True)
+            ]
 
     office.loader.predictor = Picky()
     result = office.models.compare_recent(started(office, candidate.id), Worker())

@@ -121,9 +121,11 @@ def test_one_key_sent_several_times_at_once_makes_one_prediction(begin: Transact
 def test_a_document_that_the_model_refuses_fails_alone(begin: Transactions) -> None:
     class Choosy(FakePredictor):
         def score(self, documents):  # type: ignore[no-untyped-def]  # as the parent
-            if any(document.text == "vector" for document in documents):
-                raise errors.InvalidRequest("The model reads no vectors.")
-            return super().score(documents)
+            fault = Refused(errors.InvalidRequest("The model reads no vectors."))
+            return [
+                fault if document.text == "vector" else scored
+                for document, scored in zip(documents, super().score(documents), strict=True)
+            ]
 
     wishes = [wish("0.9"), wish("vector"), wish("0.8")]
     first, refused, last = results(verb(begin, Choosy()).predict(wishes))

@@ -8,11 +8,12 @@ import pytest
 from sqlalchemy import Engine, event, inspect, text
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.documents import DocumentFilter, DocumentState
+from setwise.service.domain.documents import DocumentFilter, DocumentState, Order
 from setwise.service.domain.jobs import JobFilter
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Decision, Document, PredictionFilter
 from setwise.service.domain.routing.segments import OTHER, Segment
+from setwise.service.stores.tables import predictions
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.samples import ANN, CLIENT, add_predictions, calibration, job, model, prediction, task
@@ -104,6 +105,19 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
     ),
 }
 """Queries of the cockpit and of each finished audit, each with the index that they start from."""
+
+NEEDED: dict[str, Callable[[Transaction], object]] = {
+    "ix_predictions_client_id_id": QUERIES["a client's"],
+    "ix_predictions_document_id": QUERIES["a document's"],
+    "ix_predictions_decision_id": QUERIES["decided so"],
+    "ix_predictions_reports": FROM_INDEXES["what was ever sent"][0],
+    "ix_predictions_segment_id": lambda it: it.certifications.values(NORTH),
+    "ix_predictions_audits": FROM_INDEXES["audits that the breaker watches"][0],
+    "ix_predictions_confidence_id": lambda it: it.documents.page(
+        DocumentFilter(), Order.LEAST_CONFIDENT, **PAGE
+    ),
+}
+"""A query for each index of predictions that would read a long history without it."""
 
 
 SINCE_ACTIVATION: dict[str, Callable[[Transaction], object]] = {
@@ -236,6 +250,14 @@ def test_audits_are_found_among_all_predictions_by_index(
         # There are few policies.
         assert not [step for step in whole if "policies" not in step], f"{statement}\n{plan}"
         assert index in plan, f"{statement}\n{plan}"
+
+
+@pytest.mark.parametrize(("index", "query"), NEEDED.items(), ids=NEEDED)
+def test_each_index_of_predictions_has_a_query(
+    planned: Engine, index: str, query: Callable[[Transaction], object]
+) -> None:
+    assert {each.name for each in predictions.indexes} == set(NEEDED)
+    assert any(index in plan for _, plan in plans(planned, query))
 
 
 @pytest.mark.parametrize("query", SINCE_ACTIVATION.values(), ids=SINCE_ACTIVATION)

@@ -219,13 +219,18 @@ def _request_calibration(services: "Services", admin: "Caller") -> None:
 
 def _examples(predictor: "Predictor") -> Examples:
     """Return the most and the least confident of some short notes."""
-    from setwise.service.domain.predictions import Document
+    from setwise.service.domain.predictions import Document, ScoredSet
 
     texts = [incoming.text for incoming in incoming_notes()[-EXAMPLES:]]
     texts = [text for text in texts if len(text) < LONGEST_EXAMPLE and "'" not in text]
-    scored = predictor.score([Document(text=text) for text in texts])
-    ranked = sorted(range(len(texts)), key=lambda place: scored[place].confidence)
-    return Examples(clear=texts[ranked[-1]], vague=texts[ranked[0]])
+    results = predictor.score([Document(text=text) for text in texts])
+    confidences = {
+        text: result.confidence
+        for text, result in zip(texts, results, strict=True)
+        if isinstance(result, ScoredSet)
+    }
+    ranked = sorted(confidences, key=confidences.__getitem__)
+    return Examples(clear=ranked[-1], vague=ranked[0])
 
 
 def _serve_model(services: "Services", folder: Path) -> None:

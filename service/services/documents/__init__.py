@@ -9,7 +9,7 @@ from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.documents import DocumentFilter, Life, ListedDocument, Order
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.predictions import Document, Prediction, TermWeight
+from setwise.service.domain.predictions import Document, Prediction, Refused, TermWeight
 from setwise.service.domain.routing.audits import Draws
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.ports import PredictorSource
@@ -132,6 +132,8 @@ class Documents:
             disclose_all(transaction, self.now, caller)
             policy = transaction.policies.current()
         (scored,) = self.predictors.active().score([document])
+        if isinstance(scored, Refused):
+            raise scored.error
         gate = policy.gate_of(policy.segment_by.of(document).key)
         route = gate.route(scored, NO_AUDIT)
         return Prediction(

@@ -6,7 +6,7 @@ import pytest
 from setwise.models.predictor import SetPredictions
 from setwise.models.sets.candidates import CandidateSets
 from setwise.service.domain.predictions import Candidate, Marginal, ScoredSet
-from setwise.service.runtime.answers import MOST_MARGINALS, scored_sets
+from setwise.service.runtime.predictor import MOST_MARGINALS, scored_sets
 
 NAMES = ('say "a"', "b\\", "é€\n", *(f"label {n}" for n in range(60)))
 

@@ -15,11 +15,10 @@ from setwise.models.predictor import SetPredictor
 from setwise.models.training import train
 from setwise.models.training_external import start_external
 from setwise.service.domain import errors
-from setwise.service.domain.predictions import Document
+from setwise.service.domain.predictions import Document, Refused
 from setwise.service.domain.text import nearest
-from setwise.service.runtime import inputs
-from setwise.service.runtime.inputs import MOST_NAMED
-from setwise.service.runtime.model import LoadedPredictor
+from setwise.service.runtime import predictor as loaded
+from setwise.service.runtime.predictor import MOST_NAMED, LoadedPredictor
 from tests.models import corpora
 
 STARTED = LoadedPredictor(start_external(["grain", "corn/maize", "trade"]))
@@ -40,9 +39,11 @@ def reads_features() -> SetPredictor:
 def refused(
     predictor: LoadedPredictor, document: Document
 ) -> tuple[errors.InvalidRequest, list[str]]:
-    with pytest.raises(errors.InvalidRequest) as found:
-        predictor.score([document])
-    return found.value, [fault.pointer for fault in found.value.faults]
+    (result,) = predictor.score([document])
+    assert isinstance(result, Refused)
+    error = result.error
+    assert isinstance(error, errors.InvalidRequest)
+    return error, [fault.pointer for fault in error.faults]
 
 
 def test_the_answer_that_came_most_often_is_predicted_and_nothing_is_sure_yet() -> None:
@@ -57,7 +58,7 @@ def test_a_label_that_a_whole_file_misspells_is_looked_up_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looked_up = Mock(wraps=nearest)
-    monkeypatch.setattr(inputs, "nearest", looked_up)
+    monkeypatch.setattr(loaded, "nearest", looked_up)
     for _ in range(3):
         found, _ = refused(STARTED, Document(answer={"labels": ["graiin"]}))
         assert "is `grain` meant?" in found.faults[0].detail
@@ -84,6 +85,15 @@ def test_unknown_labels_are_named_with_their_places(
     error, found = refused(STARTED, Document(answer=answer))
     assert found == [f"/document/{pointer}" for pointer in pointers]
     assert "unknown label" in error.detail
+
+
+def test_a_document_that_cannot_be_read_does_not_affect_the_others() -> None:
+    read, unread = Document(answer={"labels": ["grain"]}), Document(answer={"labels": ["no"]})
+    (alone,) = STARTED.score([read])
+    first, second, third = STARTED.score([read, unread, read])
+    assert (first, third) == (alone, alone)
+    assert isinstance(second, Refused)
+    assert STARTED.score([]) == []
 
 
 def test_of_thousands_of_unknown_labels_some_are_named() -> None:
