@@ -10,10 +10,10 @@ from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import (
     AnswerBody,
-    Policy,
 )
 from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
 from setwise.service.domain.routing.derivations import DecisionInputs, DecisionResult, Derivation
+from setwise.service.requests.policy import PolicyBody
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 
@@ -33,7 +33,7 @@ class DerivationBody(AnswerBody):
         description="What the document's content draws with the present key: `inputs.draw`, unless "
         "the key was changed. Null where its content is erased or nothing was drawn."
     )
-    policy: Policy = Field(description="The version that decided.")
+    policy: PolicyBody = Field(description="The version that decided.")
 
     @classmethod
     def of(cls, derived: Derivation) -> Self:
@@ -45,7 +45,7 @@ class DerivationBody(AnswerBody):
             derived=derived.derived,
             inputs=derived.inputs,
             draw_again=derived.draw_again,
-            policy=Policy.of(derived.policy),
+            policy=PolicyBody.of(derived.policy),
         )
 
 

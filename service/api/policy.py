@@ -10,21 +10,21 @@ from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import AnswerBody, Policy, Probability
+from setwise.service.api.schemas import AnswerBody, Probability
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import StaleVersion, VersionRequired
 from setwise.service.domain.reports import Share
-from setwise.service.requests.policy import PolicyRequest
+from setwise.service.requests.policy import PolicyBody, PolicyRequest
 from setwise.service.services import segments
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 
 
-@router.get("/policy", response_model=Policy, responses=answering("ETag"))
+@router.get("/policy", response_model=PolicyBody, responses=answering("ETag"))
 def get_policy(caller: CallerOf, services: ServicesOf) -> Response:
     """Read the policy that routes every prediction."""
     policy = services.policy.get(caller)
-    return answer(Policy.of(policy), etag=policy.version)
+    return answer(PolicyBody.of(policy), etag=policy.version)
 
 
 class SegmentState(AnswerBody):
@@ -82,7 +82,7 @@ def list_segments(caller: CallerOf, services: ServicesOf) -> Response:
 
 @router.put(
     "/policy",
-    response_model=Policy,
+    response_model=PolicyBody,
     responses=answering("ETag") | documented(StaleVersion, VersionRequired),
 )
 def change_policy(
@@ -104,4 +104,4 @@ def change_policy(
         caller.require(Permission.ADMINISTER)
         raise VersionRequired("Name the version of the policy that you replace in If-Match.")
     policy = services.policy.change(caller, body.as_change(), version)
-    return answer(Policy.of(policy), etag=policy.version)
+    return answer(PolicyBody.of(policy), etag=policy.version)

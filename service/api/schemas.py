@@ -21,9 +21,6 @@ from setwise.service.domain import (
     predictions,
     reviews,
 )
-from setwise.service.domain import (
-    policy as routing,
-)
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.labels import (
     LabelSet,
@@ -35,7 +32,6 @@ from setwise.service.domain.routing.segments import (
     LONGEST_VALUE,
 )
 from setwise.service.requests import Body, Instant, RequestBody
-from setwise.service.requests.policy import Audit, RuleBody, Threshold
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
@@ -469,73 +465,3 @@ class OwnAnswerBody(AnswerBody):
 
 class OwnAnswerPage(Listed[OwnAnswerBody]):
     """One page of your answers, newest first."""
-
-
-# Administration
-
-
-class SegmentBody(AnswerBody):
-    """One segment, and what is in force for it."""
-
-    value: str
-    threshold: Threshold | None = Field(description="null for the policy's, if that is `fixed`.")
-    audit: Audit | None = Field(description="null for the policy's.")
-    tripped: bool
-
-    @classmethod
-    def of(cls, gate: routing.Gate) -> Self:
-        """Return the body for the segment of a gate."""
-        state, certified = gate.state, gate.policy.certified
-        return cls(
-            value=state.value,
-            threshold=Threshold.of(gate) if certified or state.threshold is not None else None,
-            audit=None if state.audits is None else Audit.of(state.audits),
-            tripped=gate.tripped,
-        )
-
-
-class Policy(AnswerBody):
-    """The routing policy in force."""
-
-    version: str
-    tripped: bool = Field(
-        description="The breaker keeps everything, or a segment, from being sent: see "
-        "`/v1/admin/breaker`."
-    )
-    target_accuracy: float
-    risk: float
-    auto_send: bool
-    threshold: Threshold
-    audit: Audit
-    overlap_rate: float
-    gold_reread_rate: float
-    confidence_floor: float | None
-    rules: list[RuleBody]
-    segment_by: str | None
-    segment_bounds: list[int]
-    most_segments: int
-    segments: list[SegmentBody] = Field(description="In the order of appearance, `other` last.")
-
-    @classmethod
-    def of(cls, policy: routing.Policy) -> Self:
-        """Return the body for a policy."""
-        by = policy.segment_by
-        return cls(
-            version=policy.version,
-            tripped=any(gate.tripped for gate in policy.gates),
-            target_accuracy=policy.target_accuracy,
-            risk=policy.risk,
-            auto_send=policy.auto_send,
-            threshold=Threshold.of(policy.whole)
-            if policy.whole
-            else Threshold(mode=policy.threshold_mode.value, value=policy.fixed_threshold),
-            audit=Audit.of(policy.audits),
-            overlap_rate=policy.audits.overlap_rate,
-            gold_reread_rate=policy.audits.gold_reread_rate,
-            confidence_floor=policy.confidence_floor,
-            rules=[RuleBody.model_validate(rule.declared()) for rule in policy.rules],
-            segment_by=by.field,
-            segment_bounds=[*by.bounds],
-            most_segments=by.most,
-            segments=[SegmentBody.of(policy.gate_named(value)) for value in policy.values],
-        )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from functools import reduce
 from types import UnionType
 from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
 
@@ -45,6 +46,20 @@ class BoundInput:
     def pointer(self) -> str:
         """The JSON pointer to its field."""
         return f"/{self.name.replace('.', '/')}"
+
+    def text_of(self, body: BaseModel) -> str | None:
+        """Return what a person would type for the value in a body; None for no tick."""
+        value = reduce(getattr, self.name.split("."), body)
+        match value:
+            case None:
+                return ""
+            case bool():
+                return "yes" if value else None
+            case int() | float():
+                return f"{100 * value if self.input.percent else value:.10g}"
+            case list():
+                return ", ".join(map(str, value))
+        return str(value)
 
 
 def inputs(model: type[BaseModel], only: Sequence[str] = ()) -> list[BoundInput]:
@@ -98,6 +113,15 @@ class Filled:
         ['predict']
         """
         return cls({k: [v] if isinstance(v, str) else v for k, v in values.items()})
+
+    @classmethod
+    def showing(cls, body: BaseModel, **more: str | Sequence[str]) -> Self:
+        """Return a form that shows the values of a body, as `read` reads them.
+
+        ``more``: Values of fields that the body lacks.
+        """
+        texts = {each.name: each.text_of(body) for each in inputs(type(body))}
+        return cls.of(**{name: text for name, text in texts.items() if text is not None}, **more)
 
     def all(self, name: str) -> list[str]:
         """Return every value of a field that may occur several times."""

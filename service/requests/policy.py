@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from setwise.service.domain import policy as routing
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
@@ -14,7 +14,7 @@ from setwise.service.domain.routing.segments import (
     GateState,
     SegmentBy,
 )
-from setwise.service.requests import Input, Number, RequestBody
+from setwise.service.requests import Body, Input, Number, RequestBody
 
 _rate = partial(Input, percent="any", required=True)
 _inner_rate = partial(Input, percent="inner", required=True)
@@ -164,13 +164,9 @@ class SegmentRequest(RequestBody):
         )
 
 
-class PolicyRequest(RequestBody):
-    """The whole routing policy; members with a default may be omitted."""
+class PolicyMembers(RequestBody):
+    """What is asked of a policy and shown of it alike."""
 
-    tripped: bool | None = Field(None, description="Ignored, as is `version`.")
-    version: str | None = Field(
-        None, description="Ignored, so that what was read can be sent back; use `If-Match`."
-    )
     target_accuracy: Annotated[
         Number,
         _inner_rate(
@@ -241,6 +237,15 @@ class PolicyRequest(RequestBody):
         "segments in the order of appearance; those without room are `other`. With 1, one "
         "certificate is for all documents, and values that first appear after it wait.",
     )
+
+
+class PolicyRequest(PolicyMembers):
+    """The whole routing policy; members with a default may be omitted."""
+
+    tripped: bool | None = Field(None, description="Ignored, as is `version`.")
+    version: str | None = Field(
+        None, description="Ignored, so that what was read can be sent back; use `If-Match`."
+    )
     segments: list[SegmentRequest] = Field(
         default_factory=list,
         max_length=MOST_SEGMENTS,
@@ -272,4 +277,61 @@ class PolicyRequest(RequestBody):
             if self.segment_by is None
             else SegmentBy(self.segment_by, tuple(self.segment_bounds), self.most_segments),
             segments=tuple(segment.as_state() for segment in self.segments),
+        )
+
+
+class SegmentBody(Body):
+    """One segment, and what is in force for it."""
+
+    value: str
+    threshold: Threshold | None = Field(description="null for the policy's, if that is `fixed`.")
+    audit: Audit | None = Field(description="null for the policy's.")
+    tripped: bool
+
+    @classmethod
+    def of(cls, gate: routing.Gate) -> Self:
+        """Return the body for the segment of a gate."""
+        state, certified = gate.state, gate.policy.certified
+        return cls(
+            value=state.value,
+            threshold=Threshold.of(gate) if certified or state.threshold is not None else None,
+            audit=None if state.audits is None else Audit.of(state.audits),
+            tripped=gate.tripped,
+        )
+
+
+class PolicyBody(PolicyMembers):
+    """The routing policy in force."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    version: str
+    tripped: bool = Field(
+        description="The breaker keeps everything, or a segment, from being sent: see "
+        "`/v1/admin/breaker`."
+    )
+    segments: list[SegmentBody] = Field(description="In the order of appearance, `other` last.")
+
+    @classmethod
+    def of(cls, policy: routing.Policy) -> Self:
+        """Return the body for a policy."""
+        by = policy.segment_by
+        return cls(
+            version=policy.version,
+            tripped=any(gate.tripped for gate in policy.gates),
+            target_accuracy=policy.target_accuracy,
+            risk=policy.risk,
+            auto_send=policy.auto_send,
+            threshold=Threshold.of(policy.whole)
+            if policy.whole
+            else Threshold(mode=policy.threshold_mode.value, value=policy.fixed_threshold),
+            audit=Audit.of(policy.audits),
+            overlap_rate=policy.audits.overlap_rate,
+            gold_reread_rate=policy.audits.gold_reread_rate,
+            confidence_floor=policy.confidence_floor,
+            rules=[RuleBody.model_validate(rule.declared()) for rule in policy.rules],
+            segment_by=by.field,
+            segment_bounds=[*by.bounds],
+            most_segments=by.most,
+            segments=[SegmentBody.of(policy.gate_named(value)) for value in policy.values],
         )

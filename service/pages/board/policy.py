@@ -10,7 +10,6 @@ from setwise.service.domain.errors import InvalidRequest, ModelUnavailable, Stal
 from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 from setwise.service.domain.outcomes import UnknownLabel, unknown_labels
 from setwise.service.domain.policy import Policy, PolicyChange, ThresholdMode
-from setwise.service.domain.routing.audits import AuditMode
 from setwise.service.domain.routing.rules import (
     AtMostRule,
     ExactlyOneRule,
@@ -20,15 +19,12 @@ from setwise.service.domain.routing.rules import (
     Rule,
     read_rules,
 )
-from setwise.service.domain.routing.segments import (
-    SegmentBy,
-)
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.figures import what_if
 from setwise.service.pages.forms import Filled, inputs, lines, places, whole_number
-from setwise.service.requests.policy import PolicyRequest
+from setwise.service.requests.policy import PolicyBody, PolicyRequest
 from setwise.service.services.all import Services
 from setwise.service.services.analysis.what_if import WhatIf
 
@@ -170,32 +166,14 @@ def typed(policy: Policy, before: Filled | None = None) -> Filled:
 
     ``before``: The form that was sent; a threshold in it survives while the mode does not use it.
     """
-    fixed = policy.threshold_mode is ThresholdMode.FIXED
-    unused = before.text("threshold.value") if before else ""
-    audits, by = policy.audits, policy.segment_by
-    return Filled.of(
+    form = Filled.showing(
+        PolicyBody.of(policy),
         version=policy.version,
-        target_accuracy=percent(policy.target_accuracy),
-        risk=percent(policy.risk),
-        confidence_floor=_number(policy.confidence_floor),
-        overlap_rate=percent(audits.overlap_rate),
-        gold_reread_rate=percent(audits.gold_reread_rate),
-        segment_by=by.field or "",
-        segment_bounds=", ".join(map(str, by.bounds)),
-        most_segments=str(by.most),
         rule=[json.dumps(rule.declared(), ensure_ascii=False) for rule in policy.rules],
-        **{
-            "threshold.mode": policy.threshold_mode.value,
-            "threshold.value": _number(policy.fixed_threshold) if fixed else unused,
-            "audit.certification_rate": percent(audits.certification_rate),
-            "audit.ramp_up_rate": ""
-            if audits.ramp_up_rate is None
-            else percent(audits.ramp_up_rate),
-            "audit.training_rate": percent(audits.training_rate),
-            "audit.mode": audits.mode.value,
-            **({"auto_send": "yes"} if policy.auto_send else {}),
-        },
     )
+    if policy.threshold_mode is not ThresholdMode.FIXED:
+        form.show_again("threshold.value", [before.text("threshold.value") if before else ""])
+    return form
 
 
 def percent(share: float) -> str:
@@ -335,8 +313,7 @@ def _listed(parts: Sequence[object], word: str = "and") -> str:
 
 def differences(before: Policy, after: Policy) -> Iterator[tuple[str, str, str]]:
     """Yield what a change changes: its name, what it was, what it becomes."""
-    pairs = zip(_described(before).items(), _described(after).values(), strict=True)
-    for (name, was), becomes in pairs:
+    for (name, was), (_, becomes) in zip(_texts(before), _texts(after), strict=True):
         if was != becomes:
             yield name, was, becomes
     for rule in before.rules:
@@ -349,34 +326,15 @@ def differences(before: Policy, after: Policy) -> Iterator[tuple[str, str, str]]
         yield "Rules", "in this order", "in another order"
 
 
-def _described(policy: Policy) -> dict[str, str]:
-    audits = policy.audits
-    return {
-        "Sending": "automatic" if policy.auto_send else "switched off",
-        "Target": f"{percent(policy.target_accuracy)} %",
-        "Risk": f"{percent(policy.risk)} %",
-        "Threshold": threshold_in_words(policy),
-        "Floor": _number(policy.confidence_floor) or "none",
-        "Certification audits": f"{percent(audits.certification_rate)} %",
-        "While nothing is sent": f"{percent(audits.ramp_up)} %",
-        "Training audits": f"{percent(audits.training_rate)} %",
-        "An audited document": "is held" if audits.mode is AuditMode.HOLD else "is sent at once",
-        "Overlap": f"{percent(audits.overlap_rate)} %",
-        "Audits read again": f"{percent(audits.gold_reread_rate)} %",
-        "Segments": segments_in_words(policy.segment_by),
-    }
-
-
-def segments_in_words(by: SegmentBy) -> str:
-    """Say what divides documents.
-
-    >>> segments_in_words(SegmentBy("site", most=4))
-    'by site, at most 4'
-    """
-    if by.field is None:
-        return "none"
-    bands = f" ({', '.join(by.bands())})" if by.bounds else ""
-    return f"by {by.field}{bands}, at most {by.most}"
+def _texts(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Yield the fields of the form, and what a policy says in each."""
+    yield "Threshold", threshold_in_words(policy)
+    body = PolicyBody.of(policy)
+    for each in inputs(PolicyBody):
+        if not each.name.startswith("threshold."):
+            text = each.text_of(body)
+            chosen = {value: label for value, label, *_ in each.input.choices}
+            yield each.input.label, "no" if text is None else chosen.get(text, text) or "none"
 
 
 def retested(services: Services, policy: Policy, caller: Caller) -> str | None:
