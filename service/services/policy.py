@@ -24,6 +24,9 @@ from setwise.service.services.analysis.what_if import RECENT, WhatIf, advise_on,
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
 
+_UNNOTED = frozenset({"version", "created_at", "created_by", "rules", "states"})
+"""What the audit trail states of a changed policy elsewhere, or leaves to its version."""
+
 
 @dataclass(frozen=True)
 class Policies(Recorded):
@@ -66,14 +69,7 @@ class Policies(Recorded):
                 "policy.changed",
                 new.version,
                 replaced=old.version,
-                target_accuracy=new.target_accuracy,
-                risk=new.risk,
-                auto_send=new.auto_send,
-                threshold_mode=new.threshold_mode.value,
-                threshold=new.fixed_threshold,
-                confidence_floor=new.confidence_floor,
-                audits=asdict(new.audits),
-                segment_by=asdict(new.segment_by),
+                **{name: value for name, value in asdict(new).items() if name not in _UNNOTED},
                 gates=[asdict(state) for state in new.states],
                 certificate_ends=why_certificate_ends(old, new),
                 reason=(change.reason or "").strip() or None,

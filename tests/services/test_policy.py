@@ -44,7 +44,7 @@ def test_a_changed_policy_is_in_force_and_on_record(office: Office) -> None:
         "r",
     )
     assert event.detail["replaced"] == FIRST_POLICY_VERSION
-    assert event.detail["threshold"] == 0.8
+    assert event.detail["fixed_threshold"] == 0.8
 
 
 def test_a_policy_that_cannot_take_effect_changes_nothing(office: Office) -> None:
