@@ -32,7 +32,7 @@ from setwise.service.domain.predictions import (
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.domain.text import Page, first_id_at
-from setwise.service.stores.columns.rows import Store
+from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.tables import (
     annotations,
@@ -167,31 +167,18 @@ def _row(prediction: Prediction, answering: Submission) -> dict[str, object]:
     document, scored, caller = prediction.document, prediction.scored, answering.caller
     row = (prediction.id, prediction.client_id)
     return {
-        "id": prediction.id,
-        "client_id": prediction.client_id,
+        **row_of(prediction, predictions),
+        **row_of(scored, predictions),
         "document_id": document.id,
         "text": InRow(document.text, row),
         "features": InRow(None if document.features is None else dict(document.features), row),
         "answer": InRow(None if document.answer is None else dict(document.answer), row),
         "metadata": InRow(dict(document.metadata), row),
-        "candidates": scored.candidates,
-        "marginals": scored.marginals,
         "own_confidences": None if scored.replaced is None else list(scored.replaced),
         "confidence": scored.confidence,
-        "out_of_domain": scored.out_of_domain,
-        "uncalibrated": scored.uncalibrated,
-        "decision": prediction.decision.value,
-        "reason": prediction.reason.value,
-        "threshold": prediction.threshold,
-        "model_version": scored.model_version,
-        "calibrator_version": scored.calibrator_version,
-        "policy_version": prediction.policy_version,
-        "created_at": prediction.created_at,
-        "audit_role": prediction.selection.role.value,
+        "audit_role": prediction.selection.role,
         "draw": prediction.selection.draw,
         "inclusion_probability": prediction.selection.inclusion_probability,
-        "rule": prediction.rule,
-        "segment": prediction.segment,
         "priority": document.priority,
         "due_at": document.due_at,
         "actor_name": caller.name,
@@ -207,34 +194,29 @@ def _tuple(values: list[float] | None) -> tuple[float, ...] | None:
 def to_prediction(row: RowMapping) -> Prediction:
     """Return the prediction in a row with the columns of its table."""
     column = predictions.c
-    return Prediction(
-        id=row[column.id],
-        client_id=row[column.client_id],
+    scored = of_row(
+        ScoredSet,
+        predictions,
+        row,
+        candidates=tuple(
+            Candidate(tuple(candidate["labels"]), candidate["confidence"], candidate["score"])
+            for candidate in row[column.candidates]
+        ),
+        marginals=tuple(Marginal(**marginal) for marginal in row[column.marginals]),
+        replaced=_tuple(row[column.own_confidences]),
+    )
+    selection = Selection(
+        AuditRole(row[column.audit_role]),
+        row[column.draw],
+        row[column.inclusion_probability],
+    )
+    return of_row(
+        Prediction,
+        predictions,
+        row,
         document=_document(row),
-        scored=ScoredSet(
-            candidates=tuple(
-                Candidate(tuple(candidate["labels"]), candidate["confidence"], candidate["score"])
-                for candidate in row[column.candidates]
-            ),
-            marginals=tuple(Marginal(**marginal) for marginal in row[column.marginals]),
-            out_of_domain=row[column.out_of_domain],
-            model_version=row[column.model_version],
-            calibrator_version=row[column.calibrator_version],
-            uncalibrated=row[column.uncalibrated] or False,
-            replaced=_tuple(row[column.own_confidences]),
-        ),
-        decision=row[column.decision],
-        reason=row[column.reason],
-        threshold=row[column.threshold],
-        policy_version=row[column.policy_version],
-        created_at=row[column.created_at],
-        selection=Selection(
-            AuditRole(row[column.audit_role]),
-            row[column.draw],
-            row[column.inclusion_probability],
-        ),
-        rule=row[column.rule],
-        segment=row[column.segment],
+        scored=scored,
+        selection=selection,
     )
 
 
