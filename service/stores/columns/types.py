@@ -1,7 +1,7 @@
 """Column types that mean the same on SQLite and PostgreSQL, plain and encrypted."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -32,8 +32,11 @@ class _Serializer:
     Without it, `to_json` would inspect each value anew, which takes three times as long.
     """
 
-    def __get__(self, _: object, shown: type) -> SchemaSerializer:
-        return _serializer_of(shown)
+    def __get__(self, _: object, shown: type[Shown]) -> SchemaSerializer:
+        serializer = _serializer_of(cast("Hashable", shown))
+        if not shown.__subclasses__():  # which would inherit it
+            shown.__pydantic_serializer__ = serializer
+        return serializer
 
 
 Shown.__pydantic_serializer__ = _Serializer()
