@@ -1,8 +1,15 @@
 """Outcomes over HTTP."""
 
+import json
+
+from pydantic_core import to_json
+
 from setwise.service.api.webhooks.messages import CorrectedMessage
+from setwise.service.domain.outcomes import ReportedOutcome, ShownOutcome
+from setwise.service.domain.shown import names
 from setwise.service.domain.webhooks import payload
 from tests.edge import Service, assert_problem
+from tests.samples import outcome, prediction
 
 
 def test_an_outcome_is_stored_once_and_corrects_what_was_sent(service: Service) -> None:
@@ -63,3 +70,10 @@ def test_a_misspelt_label_is_named_with_the_nearest_and_refused_if_strict(servic
     assert service.post(path, by="client", json=body).json()["unknown_labels"] is None
     refused = service.post(path, by="client", json={**body, "strict": True})
     assert_problem(refused, 503, "model-unavailable")
+
+
+def test_a_value_is_written_with_the_members_of_its_own_class() -> None:
+    right = outcome(prediction(), "a")
+    plain, reported = ShownOutcome.of(right), ReportedOutcome.of(right, unknown_labels=None)
+    for value in (plain, reported, plain):
+        assert set(json.loads(to_json(value))) == set(names(type(value)))
