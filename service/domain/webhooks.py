@@ -22,7 +22,7 @@ from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
-from setwise.service.domain.shown import Probability, Shown, members
+from setwise.service.domain.shown import Probability, Shown
 from setwise.service.domain.text import instant, text_faults
 
 LONGEST_URL = 2_000
@@ -225,7 +225,7 @@ def _about(kind: MessageType, data: AutoSentData, message_id: str, at: datetime)
         type=kind,
         client_id=data.client_id,
         document_key=data.prediction_id if name is None else f"{data.client_id}/{name}",
-        data=_plain(data),
+        data=vars(data),
         created_at=at,
     )
 
@@ -251,17 +251,9 @@ def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
         type=MessageType.POLICY_TRIPPED,
         client_id=SYSTEM.id,
         document_key="policy",
-        data=_plain(data),
+        data=vars(data),
         created_at=trip.created_at,
     )
-
-
-def _plain(data: Shown) -> dict[str, object]:
-    """Return data as it is stored."""
-    return {
-        name: instant(value) if isinstance(value, datetime) else value
-        for name, value in members(data).items()
-    }
 
 
 def payload(message: Message) -> dict[str, object]:
