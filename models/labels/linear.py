@@ -222,7 +222,8 @@ def _as_start(
 
 def _in_chunks(problems: Problems, rule: NewtonRule, size: int, engine: Engine) -> list[Fits]:
     """Fit consecutive ranges of problems side by side; return them in order."""
-    chunk = max(1, -(-size // (engine.size * _CHUNKS_PER_WORKER)))
+    n_chunks = engine.size * _CHUNKS_PER_WORKER if engine.size > 1 else 1
+    chunk = max(1, -(-size // n_chunks))
     ranges = [(first, min(first + chunk, size)) for first in range(0, size, chunk)]
     return engine.run(_fit_range, (problems, rule), ranges)
 
