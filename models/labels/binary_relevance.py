@@ -34,6 +34,9 @@ Penalty = Literal["auto"] | float | NDArray[np.float64]
 
 # The choice of a penalty needs less accuracy than the fit.
 _PATH_TOLERANCE = 1e-3
+# Of the tolerance of a fit that starts from one that has seen the labels left out: with all of it,
+# labels drawn at random would be scored a little better than chance.
+_FOLD_ACCURACY = 0.1
 # A single row cannot be split to choose a penalty.
 _ALPHA_WITHOUT_VALIDATION = 1e-3
 # Above this share of non-zero coefficients a dense matrix is faster than lists.
@@ -206,14 +209,14 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
     def for_folds(self) -> Self:
         """Return an unfitted copy with the penalties of this one, to fit to parts of its rows.
 
-        Its fits start from these coefficients and need a third of the steps. With a share of the
-        squared norm in the penalty the minimum is unique, so that labels of rows left out move a
-        fit by no more than its tolerance.
+        With a share of the squared norm in the penalty the minimum is unique, and the fits start
+        from these coefficients. Labels of rows left out then move a fit by no more than its
+        tolerance, which is a tenth of this one's.
         """
         copy: Self = clone(self)
         copy.alpha = self.alpha_
         if self.l1_ratio < 1.0:
-            copy.start = self.as_start()
+            copy.start, copy.tol = self.as_start(), _FOLD_ACCURACY * self.tol
         return copy
 
     def as_start(self) -> Start:
