@@ -39,9 +39,9 @@ class SoftmaxSets(BoostedSets):
     """
 
     def __init__(self, *, max_rows: int = 300_000, random_state: int = 0) -> None:
-        # Half as many trees of twice the step: as good, at half the time.
+        # A hundred trees of two thirds of the step are no better and take longer.
         super().__init__(
-            "softmax", n_trees=50, learning_rate=0.2, max_rows=max_rows, random_state=random_state
+            "softmax", n_trees=60, learning_rate=0.15, max_rows=max_rows, random_state=random_state
         )
 
     def fit(
