@@ -7,6 +7,7 @@ would learn from fewer documents and be less accurate.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -86,12 +87,12 @@ def out_of_fold_logits(
     sample_weight: NDArray[np.float64] | None = None,
     n_jobs: int | None = None,
 ) -> Scores:
-    """Score each fold by a clone of ``base`` fitted on the others.
+    """Score each fold by a copy of ``base`` fitted on the others.
 
     Parameters
     ----------
     base : BinaryRelevance or GivenScores
-        Its parameters are used, its fitted state is not.
+        Unfitted.
     X : csr_array of shape (n_documents, n_features), or ModelAnswers
         What the base reads.
     Y : csr_array of shape (n_documents, n_labels)
@@ -115,7 +116,8 @@ def out_of_fold_logits(
             progress(done / len(names), f"binary relevance without fold {done + 1}")
         outside = np.flatnonzero(folds != fold)
         weight = None if sample_weight is None else sample_weight[outside]
-        fitted = clone(base).fit(X[outside], Y[outside], weight)
+        unfitted: Any = copy(base)  # a clone would forget where its steps start
+        fitted = unfitted.fit(X[outside], Y[outside], weight)
         _fill(logits, fitted.decision_function, X, _parts(folds, fold, Y.shape[1]), n_jobs)
     return logits
 

@@ -22,8 +22,12 @@ _MEMINFO = Path("/proc/meminfo")
 
 
 def rows_at_once(n_labels: int, most: int = 8192) -> int:
-    """Return how many rows of scores to spread out at once, at most 128 MB in double precision."""
-    return max(1, min(most, 2**24 // max(n_labels, 1)))
+    """Return how many rows of scores to spread out at once, at most 8 MB in double precision.
+
+    An allocator reuses arrays of this size. Larger ones come from the system, page by page, each
+    time, which takes longer than to compute what they hold.
+    """
+    return max(1, min(most, 2**20 // max(n_labels, 1)))
 
 
 def check_room(

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance, Penalty, score_rows
 from setwise.models.labels.label_calibrator import LOGIT_LIMIT
-from setwise.models.labels.linear import LinearFit
+from setwise.models.labels.linear import LinearFit, Start
 from setwise.models.labels.ranking import rank_largest
 from setwise.models.labels.scaling import Scheme
 from setwise.models.parallel import engine_for
@@ -82,6 +82,7 @@ class ClusteredRelevance(BinaryRelevance):
     bounds_: NDArray[np.int64]  # (n_clusters + 1,) where the clusters begin in `members_`
     # (n_clusters,) logit of the mean probability of a label among the documents of its cluster.
     usual_: NDArray[np.float64]
+    cluster_start: Start | None = None
     stored = (
         StoredParameters("params", {"n_searched": (1, math.inf)}),
         *(entry for entry in BinaryRelevance.stored if not isinstance(entry, StoredParameters)),
@@ -137,7 +138,7 @@ class ClusteredRelevance(BinaryRelevance):
         held.data[:] = 1.0
         held.sort_indices()
         inherited = "auto" if np.ndim(self.alpha) else self.alpha
-        self.clusters_ = BinaryRelevance(
+        clusters = BinaryRelevance(
             alpha=inherited if self.cluster_alpha is None else self.cluster_alpha,
             l1_ratio=self.l1_ratio,
             weighting="none",
@@ -146,10 +147,14 @@ class ClusteredRelevance(BinaryRelevance):
             validation_fraction=self.validation_fraction,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
-        ).fit(X, held, weight)
+        )
+        clusters.start = self.cluster_start
+        self.clusters_ = clusters.fit(X, held, weight)
         rows = np.split(held.indices, held.indptr[1:-1])
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        shared = (clone(self).set_params(n_jobs=1, random_state=seed), X, Y, weight)
+        model = clone(self).set_params(n_jobs=1, random_state=seed)
+        model.start = self.start
+        shared = (model, X, Y, weight)
         fits = engine_for(self.n_jobs).run(
             _fit_cluster, shared, list(zip(members, rows, strict=True))
         )
@@ -174,7 +179,10 @@ class ClusteredRelevance(BinaryRelevance):
         alpha = np.asarray(self.alpha)[labels] if np.ndim(self.alpha) else self.alpha
         used, columns = np.unique(X.indices, return_inverse=True)
         narrow = sp.csr_array((X.data, columns, X.indptr), shape=(X.shape[0], len(used)))
-        fit = self._solve(narrow, Y[:, labels], weight, alpha)
+        start = self.start
+        if start is not None:
+            start = Start(start.coef[labels][:, used], start.intercept[labels])
+        fit = self._solve(narrow, Y[:, labels], weight, alpha, start)
         wide = sp.csr_array(
             (fit.coef.data, used[fit.coef.indices], fit.coef.indptr),
             shape=(len(labels), X.shape[1]),
@@ -198,6 +206,7 @@ class ClusteredRelevance(BinaryRelevance):
         """Return an unfitted copy with the penalties and the clusters of this one."""
         copy = super().for_folds()
         copy.clusters, copy.cluster_alpha = self.cluster_, self.clusters_.alpha_
+        copy.cluster_start = self.clusters_.for_folds().start
         return copy
 
     def _keep(self, fit: LinearFit) -> None:

@@ -70,10 +70,9 @@ class IsotonicCurve:
             raise ValueError("x, y and weights must be finite")
         if (weight < 0).any() or not (weight > 0).any():
             raise ValueError("weights must not be negative, and one must be positive")
-        worth = _with_effect(x, y, weight)
-        used = np.flatnonzero(worth)
+        used = np.flatnonzero(weight)
         order = used[np.argsort(x[used], kind="stable")]
-        return cls(*_pool_adjacent_violators(x[order], y[order], worth[order], doubt))
+        return cls(*pool_adjacent_violators(x[order], y[order], weight[order], doubt))
 
     @classmethod
     def from_knots(cls, x: NDArray[np.float64], y: NDArray[np.float64]) -> Self:
@@ -115,7 +114,7 @@ def isotonic_levels(
     y, weight : float64 ndarray of shape (n_points,)
         Weights must be positive.
     """
-    knots, level = _pool_adjacent_violators(x, y, weight, 0.0)
+    knots, level = pool_adjacent_violators(x, y, weight, 0.0)
     levels = np.empty(len(x))
     knot = 0
     for i in range(len(x)):
@@ -126,54 +125,13 @@ def isotonic_levels(
 
 
 @njit(cache=True, nogil=True)
-def _with_effect(
-    x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
-) -> NDArray[np.float64]:  # pragma: no cover - compiled
-    """Return weights of points, in any order, that give the same isotonic curve.
-
-    Points of the least value below all others are one block, of which only the ends count; one has
-    the weight of those between. Of a rare label's documents it holds nearly all, which are then not
-    sorted.
-    """
-    worth = weight.copy()
-    start, end, first = _first_block(x, y, weight)
-    between, heir = 0.0, -1
-    for i in range(len(x)):
-        if weight[i] > 0.0 and x[i] < first:
-            if x[i] == start:
-                heir = i
-            elif x[i] != end:
-                between += weight[i]
-                worth[i] = 0.0
-    if heir >= 0:
-        worth[heir] += between
-    return worth
-
-
-@njit(cache=True, nogil=True)
-def _first_block(
-    x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
-) -> tuple[float, float, float]:  # pragma: no cover - compiled
-    """Return both ends of the points of the least value below all others, and what follows."""
-    least, start = np.inf, np.inf
-    for i in range(len(x)):
-        if weight[i] > 0.0:
-            least, start = min(least, y[i]), min(start, x[i])
-    end, first = -np.inf, np.inf
-    for i in range(len(x)):
-        if weight[i] > 0.0 and y[i] > least:
-            first = min(first, x[i])
-    for i in range(len(x)):
-        if weight[i] > 0.0 and x[i] < first:
-            end = max(end, x[i])
-    return start, end, first
-
-
-@njit(cache=True, nogil=True)
-def _pool_adjacent_violators(
+def pool_adjacent_violators(
     x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64], doubt: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # pragma: no cover - compiled
-    """Return the knots of the isotonic curve: both ends of each block."""
+    """Return the knots of the isotonic curve: both ends of each block.
+
+    The points must rise in ``x`` and have positive weights, which is not checked.
+    """
     n = len(x)
     blocks = _Blocks(np.empty(n), np.empty(n), np.empty(n), np.empty(n))
     count = 0

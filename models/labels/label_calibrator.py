@@ -1,8 +1,8 @@
 """Turns raw label scores into probabilities strictly between 0 and 1."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import njit
@@ -11,14 +11,16 @@ from scipy.sparse import csc_array, sparray, spmatrix
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from setwise.models.labels.isotonic import IsotonicCurve
-from setwise.models.labels.kept_scores import KeptScores, ScoreColumn
+from setwise.models.labels.isotonic import IsotonicCurve, pool_adjacent_violators
+from setwise.models.labels.kept_scores import KeptScores
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredSetting
 from setwise.models.storage.state import StoredPart
 
 # Beyond it rounding makes a float64 probability indistinguishable from 0 or 1.
 LOGIT_LIMIT = 34.0
+
+_DOUBT = 1.0  # observations added to each block
 
 
 class LabelCalibrator(StoredPart, BaseEstimator):
@@ -94,8 +96,8 @@ class LabelCalibrator(StoredPart, BaseEstimator):
         Y : array-like or sparse array of shape (n_documents, n_labels)
             True labels, 0/1.
         rows : int64 ndarray, optional
-            The documents to learn from, all by default. At most one column is copied at a time,
-            because memory may hold the whole matrix only once.
+            The documents to learn from, all by default. The matrix is not copied, because memory
+            may hold it only once.
 
         Raises
         ------
@@ -110,10 +112,19 @@ class LabelCalibrator(StoredPart, BaseEstimator):
                 f"logits and Y must be matrices of one shape, not {logits.shape} and {truth.shape}"
             )
         used = np.arange(len(logits)) if rows is None else rows
-        curves = [IsotonicCurve.fit(*points, doubt=1.0) for points in _points(logits, truth, used)]
-        self.knot_indptr_ = np.cumsum([0, *(len(curve.x) for curve in curves)], dtype=np.int64)
-        self.knot_logits_ = np.concatenate([curve.x for curve in curves])
-        share = np.concatenate([curve.y for curve in curves])
+        if isinstance(logits, KeptScores):
+            curves = [
+                IsotonicCurve.fit(*points, doubt=_DOUBT) for points in _points(logits, truth, used)
+            ]
+            self.knot_indptr_ = np.cumsum([0, *(len(curve.x) for curve in curves)], dtype=np.int64)
+            self.knot_logits_ = np.concatenate([curve.x for curve in curves])
+            share = np.concatenate([curve.y for curve in curves])
+        else:
+            if len(used) == 0 or np.isnan(logits.min(initial=0.0)):  # NaN is the minimum
+                raise ValueError("logits must be finite, and of at least one document")
+            self.knot_indptr_, self.knot_logits_, share = _fit_columns(
+                np.ascontiguousarray(logits), np.asarray(used, np.int64), _Held.of(truth)
+            )
         self.knot_values_ = np.log(share / (1.0 - share))
         return self
 
@@ -133,23 +144,17 @@ class LabelCalibrator(StoredPart, BaseEstimator):
 
 
 def _points(
-    logits: NDArray[Any] | KeptScores, truth: csc_array, used: NDArray[np.int64]
+    logits: KeptScores, truth: csc_array, used: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
     """Yield each label's scores in the documents used, the outcomes and their weights.
 
     All documents whose score is not kept make one point.
     """
-    columns: Iterable[ScoreColumn] = (
-        logits.columns(used)
-        if isinstance(logits, KeptScores)
-        else (
-            ScoreColumn(used, logits[used, k].astype(float), 0, 0.0) for k in range(logits.shape[1])
-        )
-    )
     outcome = np.zeros(len(logits))
     is_used = np.zeros(len(logits))
     is_used[used] = 1.0
-    for column, (first, end) in zip(columns, pairwise(truth.indptr.tolist()), strict=True):
+    bounds = pairwise(truth.indptr.tolist())
+    for column, (first, end) in zip(logits.columns(used), bounds, strict=True):
         held = truth.indices[first:end]
         outcome[held] = truth.data[first:end]
         outcomes = outcome[column.documents]
@@ -160,6 +165,112 @@ def _points(
             np.append(np.ones(len(outcomes)), column.others),
         )
         outcome[held] = 0.0
+
+
+class _Held(NamedTuple):
+    """The documents that have each label."""
+
+    indptr: NDArray[np.int64]  # (n_labels + 1,)
+    documents: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, truth: csc_array) -> Self:
+        columns = truth.copy()
+        columns.eliminate_zeros()
+        return cls(columns.indptr.astype(np.int64), columns.indices.astype(np.int64))
+
+
+class _Above(NamedTuple):
+    """The documents whose score is not below those of all documents that have the label."""
+
+    indptr: NDArray[np.int64]  # (n_labels + 1,)
+    documents: NDArray[np.int64]
+    # (n_labels,) the smallest and the largest score below; not finite if there is none
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def _lowest(
+    logits: NDArray[Any], used: NDArray[np.int64], held: _Held
+) -> NDArray[np.float64]:  # pragma: no cover - compiled
+    """Return the lowest score of a document used that has the label, infinity if there is none."""
+    is_used = np.zeros(len(logits), dtype=np.bool_)
+    is_used[used] = True
+    lowest = np.full(logits.shape[1], np.inf)
+    for label in range(len(lowest)):
+        for i in held.documents[held.indptr[label] : held.indptr[label + 1]]:
+            if is_used[i]:
+                lowest[label] = min(lowest[label], logits[i, label])
+    return lowest
+
+
+@njit(cache=True, nogil=True)
+def _above(
+    logits: NDArray[Any], used: NDArray[np.int64], lowest: NDArray[np.float64]
+) -> _Above:  # pragma: no cover - compiled
+    """Sort out the documents that need not be sorted, row by row, as the scores lie in memory."""
+    n_labels = len(lowest)
+    low, high = np.full(n_labels, np.inf), np.full(n_labels, -np.inf)
+    indptr = np.zeros(n_labels + 1, dtype=np.int64)
+    for i in used:
+        for label in range(n_labels):
+            score = np.float64(logits[i, label])
+            if score < lowest[label]:
+                low[label] = min(low[label], score)
+                high[label] = max(high[label], score)
+            else:
+                indptr[label + 1] += 1
+    indptr = np.cumsum(indptr)
+    end = indptr[:-1].copy()
+    documents = np.empty(indptr[-1], dtype=np.int64)
+    for i in used:
+        for label in range(n_labels):
+            if np.float64(logits[i, label]) >= lowest[label]:
+                documents[end[label]] = i
+                end[label] += 1
+    return _Above(indptr, documents, low, high)
+
+
+@njit(cache=True, nogil=True)
+def _fit_columns(
+    logits: NDArray[Any], used: NDArray[np.int64], held: _Held
+) -> tuple[
+    NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]
+]:  # pragma: no cover - compiled
+    """Return the bounds, inputs and shares of the knots of each label's curve.
+
+    Scores below those of all documents that have the label make one block, of which the ends and
+    the size count. Of a rare label it holds nearly all.
+    """
+    n_labels = logits.shape[1]
+    above = _above(logits, used, _lowest(logits, used, held))
+    outcome = np.zeros(len(logits))
+    indptr = np.zeros(n_labels + 1, dtype=np.int64)
+    knots, shares = np.empty(4 * n_labels), np.empty(4 * n_labels)
+    for label in range(n_labels):
+        holders = held.documents[held.indptr[label] : held.indptr[label + 1]]
+        documents = above.documents[above.indptr[label] : above.indptr[label + 1]]
+        n_below = len(used) - len(documents)
+        n_ends = min(n_below, 2)
+        n = n_ends + len(documents)
+        x, y, weight = np.empty(n), np.zeros(n), np.ones(n)
+        if n_ends > 0:
+            x[0], x[n_ends - 1] = above.low[label], above.high[label]
+            weight[0] = n_below - n_ends + 1
+        outcome[holders] = 1.0
+        for k in range(len(documents)):
+            x[n_ends + k], y[n_ends + k] = logits[documents[k], label], outcome[documents[k]]
+        outcome[holders] = 0.0
+        x = np.minimum(np.maximum(x, -LOGIT_LIMIT), LOGIT_LIMIT)
+        order = np.argsort(x, kind="mergesort")  # stable
+        knot, share = pool_adjacent_violators(x[order], y[order], weight[order], _DOUBT)
+        start, stop = indptr[label], indptr[label] + len(knot)
+        while stop > len(knots):
+            knots, shares = np.append(knots, knots), np.append(shares, shares)
+        knots[start:stop], shares[start:stop] = knot, share
+        indptr[label + 1] = stop
+    return indptr, knots[: indptr[-1]].copy(), shares[: indptr[-1]].copy()
 
 
 @njit(cache=True, nogil=True)

@@ -5,7 +5,7 @@ problem per label and component with instance weights.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,13 @@ Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of
 # A problem's estimated distance to its minimum, as a share of the loss without features.
 TOLERANCE = 1e-6
 _CHUNKS_PER_WORKER = 8  # small enough to balance the workers, large enough to amortise a call
+
+
+class Start(NamedTuple):
+    """Where the steps of a fit begin."""
+
+    coef: sp.csr_array  # (n_problems, n_features) float64
+    intercept: NDArray[np.float64]  # (n_problems,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +50,7 @@ def fit_elastic_net(
     alpha: float | ArrayLike,
     l1_ratio: float,
     sample_weight: ArrayLike | None = None,
-    warm_start: LinearFit | None = None,
+    warm_start: LinearFit | Start | None = None,
     tol: float = TOLERANCE,
     max_iter: int = 100,
     max_sweeps: int = 3,
@@ -69,7 +76,7 @@ def fit_elastic_net(
         :math:`\rho` in [0, 1]; 0 is ridge, 1 is lasso.
     sample_weight : array-like of shape (n_samples,) or (n_samples, n_problems), optional
         Finite weights, not negative, shared or per problem.
-    warm_start : LinearFit, optional
+    warm_start : LinearFit or Start, optional
         Fit of the same problems and features to start from.
     tol : float
         Steps end when the objective is within about this share of the intercept-only loss.
@@ -202,7 +209,7 @@ def _strengths(value: ArrayLike, size: int) -> NDArray[np.float64]:
 
 
 def _as_start(
-    warm_start: LinearFit | None, size: int, d: int
+    warm_start: LinearFit | Start | None, size: int, d: int
 ) -> tuple[Columns, NDArray[np.float64]]:
     if warm_start is None:
         return as_columns(sp.csc_array((d, size), dtype=np.float64)), np.full(size, np.nan)
@@ -215,7 +222,8 @@ def _as_start(
 
 def _in_chunks(problems: Problems, rule: NewtonRule, size: int, engine: Engine) -> list[Fits]:
     """Fit consecutive ranges of problems side by side; return them in order."""
-    chunk = max(1, -(-size // (engine.size * _CHUNKS_PER_WORKER)))
+    n_chunks = engine.size * _CHUNKS_PER_WORKER if engine.size > 1 else 1
+    chunk = max(1, -(-size // n_chunks))
     ranges = [(first, min(first + chunk, size)) for first in range(0, size, chunk)]
     return engine.run(_fit_range, (problems, rule), ranges)
 

@@ -1,4 +1,5 @@
 import warnings
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.labels import binary_relevance
 from setwise.models.labels.binary_relevance import BinaryRelevance, score_row
+from setwise.models.labels.clustered_relevance import ClusteredRelevance
 from setwise.models.labels.targets import as_labels
+from tests.models.corpora import vectors
 
 Floats = NDArray[np.float64]
 
@@ -106,6 +110,28 @@ def test_any_small_data_give_finite_logits(
     assert np.isfinite(logits).all()
     # A logit beyond 37 is certainty, as far as numbers go.
     np.testing.assert_allclose(model.predict_proba(X), expit(logits), atol=1e-300)
+
+
+@pytest.mark.parametrize("kind", [BinaryRelevance, ClusteredRelevance])
+def test_labels_of_rows_left_out_move_a_fold_by_less_than_its_tolerance(
+    kind: type[BinaryRelevance],
+) -> None:
+    # Half of the rows, and coefficients far from those of the fold, are the worst case.
+    data = vectors(n=400)
+    X, Y, inside = data.X, data.Y.toarray(), np.arange(400) < 200
+    flipped = np.where(inside[:, None], 1 - Y, Y)
+    cold = kind(alpha=1e-3, tol=1e-7).fit(X[~inside], Y[~inside])
+    for labels in (Y, flipped):
+        whole = kind(alpha=1e-3).fit(X, labels)
+        unfitted = whole.for_folds().set_params(tol=1e-7)
+        if isinstance(unfitted, ClusteredRelevance):
+            unfitted.set_params(clusters=cold.cluster_)
+        warm = unfitted.fit(X[~inside], Y[~inside])
+        np.testing.assert_allclose(warm.decision_function(X), cold.decision_function(X), atol=0.01)
+    nearby = kind(alpha=1e-3).fit(X, Y).for_folds()
+    begun = copy(nearby).fit(X[20:], Y[20:])
+    anew = clone(nearby).fit(X[20:], Y[20:])
+    assert begun.n_iter_.sum() < 0.7 * anew.n_iter_.sum()
 
 
 def test_an_unfinished_fit_warns_once_and_counts_the_labels() -> None:
