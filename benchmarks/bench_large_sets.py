@@ -9,7 +9,7 @@ documents, and one calibrator a preset (boosted for ``best``, softmax for ``fast
 too, ranks them. Pair weights and counts of label sets come from the other folds. Besides YEAST and
 3,000 documents of TMC-500 there are
 
-- *tmc-4*, *bibtex-4*, *ohsumed-3*: the documents with at least so many labels;
+- *tmc-4*, *ohsumed-3*: the documents with at least so many labels;
 - *pairs*: 1,500 documents of 30 Gaussian features, with 14 labels drawn from a known distribution
   with a weight on a third of the pairs of labels.
 
@@ -269,7 +269,6 @@ SETS: dict[str, Callable[[Path], Dataset]] = {
     "yeast": yeast,
     "tmc-500": tmc,
     "tmc-4": at_least("tmc2007_500", 4),
-    "bibtex-4": at_least("bibtex", 4),
     "ohsumed-3": at_least("ohsumed", 3),
     "pairs": pairs,
 }
