@@ -81,7 +81,7 @@ def digits(_: Path) -> Dataset:
     Y = np.zeros((len(first), 10), dtype=np.uint8)
     Y[np.arange(len(first)), digit[first]] = 1
     Y[np.arange(len(first)), digit[second]] = 1
-    return _of_vectors(np.maximum(images[first], images[second]), csr_array(Y))
+    return of_vectors(np.maximum(images[first], images[second]), csr_array(Y))
 
 
 def tmc_50(data: Path) -> Dataset:
@@ -89,7 +89,7 @@ def tmc_50(data: Path) -> Dataset:
     whole = read_dataset(data / "tmc2007_500", "train")
     drawn = whole.take(np.sort(np.random.default_rng(0).permutation(whole.n)[:2000]))
     projected = TruncatedSVD(50, random_state=0).fit_transform(drawn.X)
-    return _of_vectors(projected, drawn.Y)
+    return of_vectors(projected, drawn.Y)
 
 
 SETS: dict[str, Callable[[Path], Dataset]] = {
@@ -100,7 +100,8 @@ SETS: dict[str, Callable[[Path], Dataset]] = {
 }
 
 
-def _of_vectors(X: NDArray[np.float64], Y: csr_array) -> Dataset:
+def of_vectors(X: NDArray[np.float64], Y: csr_array) -> Dataset:
+    """Return documents given by their features."""
     return Dataset(
         kind="vectors",
         ids=tuple(map(str, range(len(X)))),
@@ -152,13 +153,19 @@ def measure(name: str, recipe: str, seed: int, data: Path) -> dict[str, Any]:
         "recipe": recipe,
         "seconds": float(np.mean(seconds)),
         "ms": 1000 * float(np.median(alone)),
-        "right": _packed(np.packbits(right)),
-        "confidence": _packed(confidence.astype(np.float32)),
+        "right": packed(np.packbits(right)),
+        "confidence": packed(confidence.astype(np.float32)),
     }
 
 
-def _packed(array: NDArray[Any]) -> str:
+def packed(array: NDArray[Any]) -> str:
+    """Return an array's bytes as text."""
     return base64.b64encode(array.tobytes()).decode()
+
+
+def unpacked(text: str, dtype: type[np.generic]) -> NDArray[Any]:
+    """Return the array of a text of `packed`."""
+    return np.frombuffer(base64.b64decode(text), dtype)
 
 
 class Judged(NamedTuple):
@@ -172,10 +179,10 @@ class Judged(NamedTuple):
     @classmethod
     def of(cls, rows: list[dict[str, Any]]) -> "Judged":
         """Return the runs of these lines."""
-        confidence = np.array(
-            [np.frombuffer(base64.b64decode(row["confidence"]), np.float32) for row in rows]
-        ).astype(np.float64)
-        bits = [np.frombuffer(base64.b64decode(row["right"]), np.uint8) for row in rows]
+        confidence = np.array([unpacked(row["confidence"], np.float32) for row in rows]).astype(
+            np.float64
+        )
+        bits = [unpacked(row["right"], np.uint8) for row in rows]
         right = np.array([np.unpackbits(row)[: confidence.shape[1]] for row in bits])
         return cls(
             right.astype(np.float64),
@@ -196,7 +203,8 @@ class Judged(NamedTuple):
         return float(np.mean([automation_at(TARGET, *pair).coverage for pair in pairs]))
 
 
-def _gain(own: NDArray[np.float64], other: NDArray[np.float64]) -> str:
+def gain(own: NDArray[np.float64], other: NDArray[np.float64]) -> str:
+    """Return the mean difference of documents' scores, and its standard error."""
     by_document = (own - other).mean(axis=0)
     error = by_document.std(ddof=1) / len(by_document) ** 0.5
     return f"{by_document.mean():+.4f} ± {error:.4f}"
@@ -219,8 +227,8 @@ def table(file: Path) -> None:
         same = own is base
         print(
             f"| {name}, {recipe} | {own.right.mean():.4f} | "
-            f"{'' if same else _gain(own.right, base.right)} | {own.squared.mean():.4f} | "
-            f"{'' if same else _gain(own.squared, base.squared)} | {own.sendable:.3f} | "
+            f"{'' if same else gain(own.right, base.right)} | {own.squared.mean():.4f} | "
+            f"{'' if same else gain(own.squared, base.squared)} | {own.sendable:.3f} | "
             f"{own.seconds:.2f} | {own.ms:.2f} |"
         )
 
