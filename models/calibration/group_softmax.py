@@ -39,10 +39,7 @@ class SoftmaxSets(BoostedSets):
     """
 
     def __init__(self, *, max_rows: int = 300_000, random_state: int = 0) -> None:
-        # A hundred smaller steps are hardly better.
-        super().__init__(
-            "softmax", n_trees=60, learning_rate=0.15, max_rows=max_rows, random_state=random_state
-        )
+        super().__init__("softmax", max_rows=max_rows, random_state=random_state)
 
     def fit(
         self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None

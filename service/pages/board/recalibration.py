@@ -302,12 +302,12 @@ def measures(report: CalibrationReport) -> Iterator[Measure]:
         better = report.comparison.proved if key == "brier" else None
         if before is not None and after is not None:
             yield Measure(name, meaning, _bounded(before), _bounded(after), better)
-    automation = report.automation
+    at_target = report.automation
     yield Measure(
         "Sent automatically",
-        f"share that could be sent at {exactly(automation.target)} right",
-        _automation(automation.before),
-        _automation(automation.after),
+        f"share that could be sent at {exactly(at_target.target)} right",
+        _automation(at_target.before),
+        _automation(at_target.after),
         None,
     )
 
