@@ -175,6 +175,23 @@ def sqlite_path(engine: Engine) -> Path:
     return Path(engine.url.database)
 
 
+def _write_ahead(connection: sqlite3.Connection, patience_s: float) -> None:
+    """Have readers and the writer not block each other.
+
+    SQLite does not wait for its timeout while another connection does the same to a new file.
+    """
+    ends = time.monotonic() + patience_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > ends:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
 def _sqlite(address: URL, patience_s: float, pool_size: int) -> Engine:
     name = address.database
     if not name or name == ":memory:" or name.startswith("file:"):
@@ -191,7 +208,7 @@ def _sqlite(address: URL, patience_s: float, pool_size: int) -> Engine:
             check_same_thread=False,
         )
         try:
-            connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not block
+            _write_ahead(connection, patience_s)
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")  # overwrite what is deleted

@@ -87,7 +87,7 @@ def moved(scored: ScoredSet, shift: float, version: str) -> ScoredSet:
     (confidence,) = lessons.rescored([one], learnt, FakePredictor.labels)
     first, *rest = scored.candidates
     return scored._replace(
-        candidates=(first._replace(confidence=confidence), *rest),
+        candidates=(replace(first, confidence=confidence), *rest),
         calibrator_version=version,
         replaced=scored.own_confidences,
     )

@@ -5,6 +5,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -91,6 +92,22 @@ def test_a_new_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     for beside in sqlite_path(engine).parent.iterdir():
         assert stat.S_IMODE(beside.stat().st_mode) == 0o600
     engine.dispose()
+
+
+def test_connections_that_meet_at_a_new_file_wait_for_each_other(tmp_path: Path) -> None:
+    def connect(engine: Engine, all_here: threading.Barrier) -> None:
+        all_here.wait()
+        with engine.connect():
+            pass
+
+    for number in range(25):  # one in eight meets at the wrong moment
+        file = tmp_path / f"{number}.db"
+        file.touch()
+        engine, all_here = create(f"sqlite:///{file}"), threading.Barrier(4)
+        with ThreadPoolExecutor(4) as pool:
+            calls = [pool.submit(connect, engine, all_here) for _ in range(4)]
+        engine.dispose()
+        assert [call.exception() for call in calls] == [None] * 4
 
 
 def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
