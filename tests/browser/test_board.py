@@ -53,6 +53,7 @@ def learnt(site: Site) -> str:
     return made.id
 
 
+@pytest.mark.verify  # its page without a browser is its twin
 def test_how_honest_a_calibrator_is_can_be_seen_and_taken_away(sign_in: SignIn, site: Site) -> None:
     page = sign_in("admin", f"/board/calibrators/{learnt(site)}")
     figure = page.get_by_role("region", name="Is confidence calibrated?", exact=True)
@@ -188,6 +189,7 @@ def test_a_key_is_made_shown_once_and_revoked(sign_in: SignIn, site: Site) -> No
     assert status() == 401
 
 
+@pytest.mark.verify  # `services/test_models` is its twin
 def test_a_model_is_compared_activated_and_rolled_back(sign_in: SignIn, site: Site) -> None:
     before, candidate = sorted(site.services.models.page(SYSTEM), key=lambda one: not one.active)
     page = sign_in("admin", f"/board/models/{candidate.id}")
@@ -305,6 +307,7 @@ def test_somebody_joins_is_promoted_and_leaves(sign_in: SignIn, site: Site, faul
     expect(board.get_by_role("row", name="session.begun")).to_be_visible()
 
 
+@pytest.mark.verify  # `api/test_rights` is its twin
 def test_an_auditor_reads_the_trail_and_finds_no_way_to_change(sign_in: SignIn) -> None:
     page = sign_in("auditor", "/board/audit")
     page.get_by_label("About").select_option("person.")

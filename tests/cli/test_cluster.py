@@ -69,6 +69,7 @@ def test_a_number_of_workers_is_for_those_that_start_here(capsys, folder):
     assert "--jobs" in refusal(capsys, *given)
 
 
+@pytest.mark.verify  # `runtime/test_cluster` is its twin
 @pytest.mark.slow
 def test_a_cluster_writes_what_one_process_writes_though_its_workers_are_killed(
     dask_cluster, predictor, small_blocks

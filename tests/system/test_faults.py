@@ -116,6 +116,7 @@ def on_sqlite(sqlite_url: str, artifacts: Artifacts, tmp_path: Path) -> Iterator
     installed.application.close()
 
 
+@pytest.mark.verify  # `stores/test_database` is its twin
 def test_a_full_disk_is_told_and_what_was_accepted_is_kept(on_sqlite: Installation) -> None:
     server = on_sqlite.serve()
     path = sqlite_path(on_sqlite.application.engine)
