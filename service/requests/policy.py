@@ -231,7 +231,7 @@ class PolicyMembers(RequestBody):
         max_length=MOST_SEGMENTS,
         description="Of `text_length`: characters at which the bands after the first one begin.",
     )
-    most_segments: Annotated[int, Input("At most", required=True)] = Field(
+    most_segments: Annotated[int, Input("Segments, at most", required=True)] = Field(
         10,
         description="Number of segments, with `other`, that share the risk equally. Values become "
         "segments in the order of appearance; those without room are `other`. With 1, one "

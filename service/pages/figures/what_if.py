@@ -208,7 +208,7 @@ def _rows(answer: WhatIf) -> list[WhatIfRow]:
 def _described(forecast: Forecast, answer: WhatIf) -> dict[str, str]:
     accuracy, worked = forecast.accuracy, _hours_a_day(forecast, answer)
     expected = forecast.expected_accuracy
-    none = "by segment" if answer.by_segment else "none"
+    none = "by segment" if answer.by_segment or forecast.sent else "none"
     return {
         "Threshold": none if forecast.threshold is None else confidence(forecast.threshold),
         # Not what was sent in a period, which audits, the breaker and earlier policies held back.

@@ -102,7 +102,7 @@ def test_segments_are_typed_and_shown(service: Service, admin: Browser) -> None:
     }
     shown = admin.submit(f"{HERE}/preview", sent).text
     assert '<th scope="row">Segments by</th><td>none</td><td><strong>site</strong></td>' in shown
-    assert '<th scope="row">At most</th><td>10</td><td><strong>3</strong></td>' in shown
+    assert '<th scope="row">Segments, at most</th><td>10</td><td><strong>3</strong></td>' in shown
     assert admin.submit(HERE, fields(shown, 0)).status_code == 303
     assert service.services.policy.get(SYSTEM).segment_by == SegmentBy("site", most=3)
     page = admin.get(HERE).text
