@@ -215,8 +215,12 @@ def judge_preset(preset: str, parts: Parts, seed: int) -> tuple[Metrics, float]:
     began = time.process_time()
     model = train_model(parts.train, options)
     seconds = time.process_time() - began
-    asked: Any = parts.test.X if parts.test.texts is None else list(parts.test.texts)
-    predictions = model.predict(asked)
+    X, texts = parts.test.X, parts.test.texts
+    if X is None:
+        assert texts is not None  # a data set has vectors or texts
+        predictions = model.predict_texts(list(texts))
+    else:
+        predictions = model.predict(X)
     judged = RunningMetrics().add(parts.test.Y, predictions.chosen(), predictions.top_confidence())
     return judged.result(), seconds
 
