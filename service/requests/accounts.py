@@ -1,5 +1,6 @@
 """Requests for people and API keys."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field, SecretStr
@@ -18,25 +19,30 @@ _Password = Annotated[SecretStr, Field(strict=False, max_length=2_000)]
 DAYS_INVITED = 7
 """How long an invitation is valid by default."""
 
-_PERSON_ROLES = [
-    (role.value, f"{role}: {meaning}")
-    for role, meaning in {
+
+def _choices(meanings: Mapping[Role, str]) -> list[tuple[str, str]]:
+    return [(role.value, f"{role}: {meaning}") for role, meaning in meanings.items()]
+
+
+_IN_BOTH = {
+    Role.ADMIN: "may do everything",
+    Role.AUDITOR: "reads everything and changes nothing",
+}
+_PERSON_ROLES = _choices(
+    {
         Role.REVIEWER: "submits reviews at the desk",
         Role.LEAD: "reviews, decides between two answers, reads reports",
-        Role.ADMIN: "may do everything",
-        Role.AUDITOR: "reads everything and changes nothing",
-    }.items()
-]
-_KEY_ROLES = [
-    (role.value, f"{role}: {meaning}")
-    for role, meaning in {
+        **_IN_BOTH,
+    }
+)
+_KEY_ROLES = _choices(
+    {
         Role.CLIENT: "a program that sends documents",
         Role.REVIEWER: "a program that submits reviews",
         Role.LEAD: "reviews, and reads reports and all predictions",
-        Role.ADMIN: "may do everything",
-        Role.AUDITOR: "reads everything and changes nothing",
-    }.items()
-]
+        **_IN_BOTH,
+    }
+)
 _SCOPES = {
     Permission.PREDICT: "post documents and read their predictions",
     Permission.READ_ALL_PREDICTIONS: "read the predictions of every client",
