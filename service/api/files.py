@@ -74,7 +74,7 @@ def file_of(parts: Iterator[bytes], name: str, written: Format) -> Response:
 _CONTENT = "With the documents themselves, as far as they are kept."
 
 
-class _Wanted(BaseModel):
+class _ExportMembers(BaseModel):
     """Which rows to export, and how; shared by the query and the body."""
 
     format: Format = Field(
@@ -99,11 +99,11 @@ class _Wanted(BaseModel):
         )
 
 
-class ExportQuery(_Wanted, Parameters):
+class ExportQuery(_ExportMembers, Parameters):
     """Which rows to export, and how."""
 
 
-class ExportJobRequest(_Wanted, RequestBody):
+class ExportJobRequest(_ExportMembers, RequestBody):
     """An export to make in the background."""
 
     model_config = ConfigDict(strict=False)

@@ -17,7 +17,7 @@ from setwise.service.requests import RequestBody
 from setwise.service.requests.policy import RuleBody, Threshold
 from setwise.service.services.analysis.advice import Advice
 from setwise.service.services.analysis.cockpit import Glance
-from setwise.service.services.analysis.forecast import MOST_DOCUMENTS, Automation, Forecast
+from setwise.service.services.analysis.forecast import MOST_DOCUMENTS, AutomationCurve, Forecast
 from setwise.service.services.analysis.reliability import Reliability
 from setwise.service.services.reports import Counts
 
@@ -156,7 +156,7 @@ def reliability(
     return answer(services.reports.reliability(caller, query.documents, query.segment))
 
 
-@router.get("/reports/automation", response_model=Automation)
+@router.get("/reports/automation", response_model=AutomationCurve)
 def automation(
     caller: CallerOf, query: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:

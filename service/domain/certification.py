@@ -79,7 +79,7 @@ class CertificationEvidence(Shown):
     n_good: int | None = None
     """Those of them that were not found wrong."""
     p_value: Probability | None = None
-    """Of its own test."""
+    """Of the test of that threshold."""
     accuracy: Probability | None = None
     """Estimated, of what is sent from it up."""
     accuracy_bound: Probability | None = None

@@ -42,7 +42,7 @@ class Loads(Protocol):
         """Return the calibrator; raises `CalibrationDamaged`."""
 
 
-class _Wanted(NamedTuple):
+class _Target(NamedTuple):
     """A model with one of its calibrators; None means its own."""
 
     model: ModelVersion
@@ -112,7 +112,7 @@ class ModelRegistry:
         Raises `ModelDamaged` if the model fails to load or to predict.
         """
         with self._begin(read_only=True) as transaction:
-            target = _Wanted(model, transaction.calibrations.active(model.id))
+            target = _Target(model, transaction.calibrations.active(model.id))
         try:
             predictor = self._read(target, self._load(model.location))
         except errors.ServiceError as error:
@@ -131,7 +131,7 @@ class ModelRegistry:
         Raises `CalibrationDamaged` if the calibrator fails to load, or the model fails to predict
         with it.
         """
-        target = _Wanted(model, calibration)
+        target = _Target(model, calibration)
         try:
             predictor = self._loaded(target)
         except errors.CalibrationDamaged:
@@ -170,12 +170,12 @@ class ModelRegistry:
         self._follow_shadow(candidate)
 
     @staticmethod
-    def _wanted(transaction: Transaction, model: ModelVersion | None) -> _Wanted | None:
+    def _wanted(transaction: Transaction, model: ModelVersion | None) -> _Target | None:
         if model is None:
             return None
-        return _Wanted(model, transaction.calibrations.active(model.id))
+        return _Target(model, transaction.calibrations.active(model.id))
 
-    def _follow_shadow(self, target: _Wanted | None) -> None:
+    def _follow_shadow(self, target: _Target | None) -> None:
         present = self._shadow[0] if self._shadow else None
         if target is None or target.model.active:
             self._shadow = None
@@ -187,7 +187,7 @@ class ModelRegistry:
                 self._failed = target.id, self._clock() + RETRY_AFTER_S
                 log.exception("shadow.failed", model_id=target.model.id, reason=str(error))
 
-    def _loaded(self, target: _Wanted) -> "LoadedPredictor":
+    def _loaded(self, target: _Target) -> "LoadedPredictor":
         loaded = [pair for pair in (self._ready, self._shadow, self._serving) if pair is not None]
         for known, predictor in loaded:
             if known == target.id:
@@ -202,7 +202,7 @@ class ModelRegistry:
 
         return LoadedPredictor(self._store.load(location))
 
-    def _read(self, target: _Wanted, predictor: "LoadedPredictor") -> "LoadedPredictor":
+    def _read(self, target: _Target, predictor: "LoadedPredictor") -> "LoadedPredictor":
         """Return the model with the wanted calibrator, ready to predict."""
         calibration = target.calibration
         calibrated = predictor.calibrated(
@@ -211,7 +211,7 @@ class ModelRegistry:
         calibrated.warm_up()
         return calibrated
 
-    def _serve(self, target: _Wanted) -> None:
+    def _serve(self, target: _Target) -> None:
         started = self._clock()
         self._loading = f"Model {target.model.id} is being loaded"
         try:
@@ -239,7 +239,7 @@ class ModelRegistry:
             seconds=round(self._clock() - started, 3),
         )
 
-    def _is_settled(self, target: _Wanted) -> bool:
+    def _is_settled(self, target: _Target) -> bool:
         if self._serving is not None and self._serving[0] == target.id:
             return True
         return (

@@ -81,7 +81,7 @@ class HttpSender:
             request = self._request(parcel, started_at)
             addresses = self._allowed(request.url)
             status, headers, excerpt = asyncio.run(self._send(request, addresses))
-        except _Refused as refusal:
+        except _AddressRefused as refusal:
             error = str(refusal)
         except (httpx.TimeoutException, TimeoutError):
             error = f"no answer within {self._patience_s:g} s"
@@ -106,7 +106,7 @@ class HttpSender:
         # Checked again, because the settings may have become stricter since the endpoint was added.
         why = url_fault(endpoint.url, allow_private=self._allow_private)
         if why:
-            raise _Refused(f"refused: the URL {why}")
+            raise _AddressRefused(f"refused: the URL {why}")
         body = json.dumps(
             payload(message), ensure_ascii=False, allow_nan=False, separators=(",", ":")
         )
@@ -135,7 +135,9 @@ class HttpSender:
         }
         allowed = [address for address in addresses if faults[address] is None]
         if not allowed:
-            raise _Refused(f"refused: {host} {next(iter(faults.values()), 'has no address')}")
+            raise _AddressRefused(
+                f"refused: {host} {next(iter(faults.values()), 'has no address')}"
+            )
         return allowed
 
     async def _send(
@@ -213,5 +215,5 @@ def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
     return timedelta(seconds=min(int(value), _LONGEST_RETRY_AFTER_S))
 
 
-class _Refused(Exception):
+class _AddressRefused(Exception):
     """Sending to this address is not allowed."""

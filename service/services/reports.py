@@ -19,7 +19,7 @@ from setwise.service.services.analysis.cockpit import (
 )
 from setwise.service.services.analysis.forecast import (
     MOST_DOCUMENTS,
-    Automation,
+    AutomationCurve,
     of_segment,
     over,
     under,
@@ -117,7 +117,9 @@ class Reports:
         asked = policy.gate_for(segment) or policy
         return measure(of_segment(checks, policy, segment), asked.risk)
 
-    def automation(self, caller: Caller, documents: int, segment: str | None = None) -> Automation:
+    def automation(
+        self, caller: Caller, documents: int, segment: str | None = None
+    ) -> AutomationCurve:
         """Return forecasts of the current policy, and of thresholds 0 to 1 under its rules."""
         caller.require(Permission.REPORT)
         _check_documents(documents)
@@ -127,7 +129,7 @@ class Reports:
             checks = transaction.history.evidence(documents, with_labels=with_labels)
         steps = [step / AUTOMATION_STEPS for step in range(AUTOMATION_STEPS + 1)]
         checks = of_segment(checks, policy, segment)
-        return Automation(under(checks, policy, segment), over(checks, steps, policy, segment))
+        return AutomationCurve(under(checks, policy, segment), over(checks, steps, policy, segment))
 
     def glance(
         self, caller: Caller, period: Period | None = None, *, segment: str | None = None

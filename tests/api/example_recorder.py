@@ -32,7 +32,7 @@ class Recorder:
     new_id: FakeIds = field(default_factory=FakeIds)
 
     def join(self, name: str, role: Role) -> Caller:
-        """Return somebody who may call the service from now on."""
+        """Return a new caller, who has a key from now on."""
         return Caller(self.service.key(name, role), name, role)
 
     def call(
@@ -96,7 +96,7 @@ class Recorder:
                 examples.append(shown)
 
     def _shown(self, body: Any, *, shorten: bool) -> Any:
-        """Return a body with ids of its own; shortened, with two items of each list.
+        """Return a body with renumbered ids and, if shortened, at most two items in each list.
 
         Numbers have three digits then, since machines differ in the last ones of a computation.
         """

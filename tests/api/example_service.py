@@ -32,7 +32,7 @@ class NotesModel(FakePredictor):
     labels: Sequence[str] = ("E11.9", "J18.9", "J45.9", "R50.9")
     external: bool = True
     least: float = 0.41
-    """Confidence where nobody coughs."""
+    """Confidence in a text without a cough."""
 
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         return [self._answer(document.text or "") for document in documents]

@@ -109,7 +109,7 @@ class Clinic(Recorder):
                 {"value": "north", "audit": {"certification_rate": 0.1, "training_rate": 0.02}},
                 {"value": "south", "threshold": {"mode": "fixed", "value": 0.95}},
             ],
-            "reason": "Each site has templates of its own.",
+            "reason": "Each site uses its own templates.",
         }
         version = self.call(f"GET {ADMIN}/policy", ROSA)["version"]
         change = f"PUT {ADMIN}/policy"

@@ -238,7 +238,7 @@ def test_each_fault_is_named_with_its_cure(
     assert found["verdict"] == verdict, checks
     assert cure in found["cure"]
     assert status == (1 if verdict == "fault" else 0)
-    assert not (folder / "pepper").exists() or damage is not _no_pepper  # nothing is made anew
+    assert not (folder / "pepper").exists() or damage is not _no_pepper  # no new one is made
 
 
 def test_a_full_disk_is_foreseen(

@@ -272,7 +272,7 @@ def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:
     assert reset.certificate_id == proof.id
     assert reasons(loop.predict(*["0.95"] * 8)) == {Reason.ABOVE_THRESHOLD}
     state = loop.breaker(LEAD)
-    assert state.watch.counts().wrong == 0, "the detector starts anew"
+    assert state.watch.counts().wrong == 0, "the detector starts over"
     assert [(one.id, end) for one, end in state.trips] == [(reset.trip_id, reset)]
 
 

@@ -42,7 +42,7 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.domain.recalibration.report import (
     ErrorsCorrected,
-    GroupErrors,
+    GroupErrorRates,
     OriginalRows,
 )
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
@@ -299,7 +299,7 @@ def test_known_noise_is_corrected_for(loop: Loop) -> None:
     assert naive.report.before.accuracy < expected - 0.08
     assert aware.report.before.accuracy == pytest.approx(expected, abs=0.08)
     assert aware.version != naive.version
-    groups = {"default": GroupErrors(600, pytest.approx(0.3), pytest.approx(0.05))}
+    groups = {"default": GroupErrorRates(600, pytest.approx(0.3), pytest.approx(0.05))}
     assert aware.report.noise == ErrorsCorrected("known", groups)
 
 
@@ -363,7 +363,7 @@ def test_each_answer_has_the_rates_of_its_group(loop: Loop) -> None:
         assert learnt.report.rows.used == LEAST_ROWS
         assert learnt.report.rows.excluded[NO_RATES] == 3
         assert learnt.report.noise.groups == {
-            "coders": GroupErrors(LEAST_ROWS, pytest.approx(0.1), 0.0)
+            "coders": GroupErrorRates(LEAST_ROWS, pytest.approx(0.1), 0.0)
         }
 
 

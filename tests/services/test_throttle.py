@@ -53,7 +53,7 @@ def test_guesses_are_slowed_and_then_stopped_without_a_look_at_the_password(hous
     assert len(house.passwords.checked) == checked
     house.now.advance(seconds=refused.value.retry_after_s)
     house.enter()
-    with pytest.raises(WrongPassword):  # the count starts anew
+    with pytest.raises(WrongPassword):  # the count starts over
         house.enter("wrong")
 
 

@@ -44,7 +44,7 @@ class RowsUsed(Shown):
 
 
 @dataclass(frozen=True)
-class GroupErrors(Shown):
+class GroupErrorRates(Shown):
     """Error rates that the answers of a group were corrected for."""
 
     rows: int
@@ -60,7 +60,7 @@ class ErrorsCorrected(Shown):
 
     mode: str
     """As `noise` of the request."""
-    groups: Mapping[str, GroupErrors]
+    groups: Mapping[str, GroupErrorRates]
     """By group; blind answers apart from those given with the suggestion in view."""
 
 

@@ -38,7 +38,7 @@ class Forecast(Shown):
 
 
 @dataclass(frozen=True)
-class Automation(Shown):
+class AutomationCurve(Shown):
     """The share that would be sent at each threshold."""
 
     now: Forecast

@@ -43,7 +43,7 @@ from setwise.service.domain.recalibration.report import (
     CalibrationReport,
     CalibratorComparison,
     ErrorsCorrected,
-    GroupErrors,
+    GroupErrorRates,
     OriginalRows,
     RouteChange,
     RouteChanges,
@@ -300,7 +300,7 @@ def _errors_corrected(
     return ErrorsCorrected(
         question.options.noise.value,
         {
-            name: GroupErrors(
+            name: GroupErrorRates(
                 rows=len(inside),
                 alpha=float(np.mean([row.rates.alpha for row in inside])),
                 beta=float(np.mean([row.rates.beta for row in inside])),

@@ -56,7 +56,7 @@ class SelectionOutcome(Shown):
     refused: list[Refusal]
 
 
-class _Refused(Exception):
+class _ActionRefused(Exception):
     """An action leaves a document as it is."""
 
 
@@ -137,7 +137,7 @@ class Selections(Recorded):
         def assign(transaction: Transaction, document: str) -> None:
             tasks = [each for each in _open(transaction, document) if not each.busy(self.now())]
             if not tasks:
-                raise _Refused("it is being reviewed")
+                raise _ActionRefused("it is being reviewed")
             for task in tasks:
                 freed = replace(task, assigned_to=None)
                 transaction.reviews.save(freed)
@@ -151,7 +151,7 @@ class Selections(Recorded):
                     return
                 transaction.reviews.save(task)
             if person is not None:
-                raise _Refused(
+                raise _ActionRefused(
                     f"{person.name} may not review it: they have answered, skipped or seen it, or "
                     "it waits for a lead"
                 )
@@ -185,7 +185,7 @@ class Selections(Recorded):
             try:
                 self.reviews.reopen_in(transaction, caller, document, reason)
             except (errors.Conflict, errors.PredictionNotFound) as refusal:
-                raise _Refused(refusal.detail) from refusal
+                raise _ActionRefused(refusal.detail) from refusal
 
         with self.begin() as transaction:
             return self._each(transaction, caller, ids, "documents.reopened", reopen)
@@ -204,7 +204,7 @@ class Selections(Recorded):
         for id_ in sorted(set(ids)):
             try:
                 change(transaction, id_)
-            except _Refused as refusal:
+            except _ActionRefused as refusal:
                 refused.append(Refusal(id_, str(refusal)))
             else:
                 changed.append(id_)
@@ -279,7 +279,7 @@ def _open(transaction: Transaction, document: str) -> list[ReviewTask]:
         if task.state is not ReviewState.COMPLETED
     ]
     if not tasks:
-        raise _Refused("no review of it is open")
+        raise _ActionRefused("no review of it is open")
     return tasks
 
 

@@ -71,5 +71,5 @@ def _load_rows(engine: Engine, file: Path, app_user: str) -> None:
         raise ValueError(f"its database is damaged: {error}") from error
     except DBAPIError as error:
         raise ValueError(
-            f"the database there cannot be emptied ({error.orig}); drop it, and create it anew"
+            f"the database there cannot be emptied ({error.orig}); drop it, and create it again"
         ) from error

@@ -129,9 +129,9 @@ def test_labels_of_rows_left_out_move_a_fold_by_less_than_its_tolerance(
         warm = unfitted.fit(X[~inside], Y[~inside])
         np.testing.assert_allclose(warm.decision_function(X), cold.decision_function(X), atol=0.01)
     nearby = kind(alpha=1e-3).fit(X, Y).for_folds()
-    begun = copy(nearby).fit(X[20:], Y[20:])
-    anew = clone(nearby).fit(X[20:], Y[20:])
-    assert begun.n_iter_.sum() < 0.7 * anew.n_iter_.sum()
+    warm_start = copy(nearby).fit(X[20:], Y[20:])
+    cold_start = clone(nearby).fit(X[20:], Y[20:])
+    assert warm_start.n_iter_.sum() < 0.7 * cold_start.n_iter_.sum()
 
 
 def test_an_unfinished_fit_warns_once_and_counts_the_labels() -> None:

@@ -256,7 +256,7 @@ REBUILD = """with op.batch_alter_table("models") as batch:
 def test_the_next_migration_finds_rows_and_references_as_they_were(
     engine: Engine, add_migration: Callable[[str], None]
 ) -> None:
-    """On SQLite it drops ``models`` and makes it anew under the feet of its activations."""
+    """On SQLite it drops and recreates ``models`` while activations refer to it."""
     registered = model()
     with Transactions(engine)() as transaction:
         transaction.models.add(registered)

@@ -110,7 +110,7 @@ def test_a_database_that_cannot_be_emptied_is_named_and_stays(
     backup.dump(engine, tmp_path / "dump")
     with engine.begin() as connection:
         connection.execute(text("CREATE VIEW planted AS SELECT * FROM api_keys"))
-    with pytest.raises(ValueError, match="drop it, and create it anew"):
+    with pytest.raises(ValueError, match="drop it, and create it again"):
         backup.load(engine, tmp_path / "dump")
     with engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM planted")).scalar_one() == 0
