@@ -27,7 +27,8 @@ from setwise.models.data.lines import DataWarning
 from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.options import TrainingOptions
-from setwise.models.predictor import SetPredictions, SetPredictor
+from setwise.models.predictions import SetPredictions
+from setwise.models.predictor import SetPredictor
 from setwise.models.sets.reranker import SetReranker
 from setwise.models.training import assemble, fit_base
 

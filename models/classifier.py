@@ -39,7 +39,8 @@ from setwise.models.labels.targets import (
     read_targets,
 )
 from setwise.models.options import CalibratorName, LabelsBy, Method, Preset, TrainingOptions
-from setwise.models.predictor import SetPredictions, SetPredictor
+from setwise.models.predictions import SetPredictions
+from setwise.models.predictor import SetPredictor
 from setwise.models.sets.decisions import Objective
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train

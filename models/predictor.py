@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -14,9 +14,10 @@ from scipy.sparse import csr_array
 from setwise.models.calibration.announced_curve import AnnouncedCurve
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
-from setwise.models.data.answer_parsing import AnswerError
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import Kind
+from setwise.models.data.document_error import DocumentError, UnknownNames, pointed
+from setwise.models.data.documents import PredictionInput
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.support import Support
@@ -25,10 +26,10 @@ from setwise.models.display import one_line, summary_of, table
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
-from setwise.models.labels.ranking import rank_largest
 from setwise.models.labels.scaling import as_rows, no_features
-from setwise.models.sets.candidates import CandidateSets, concatenate
-from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
+from setwise.models.predictions import SetPredictions
+from setwise.models.sets.candidates import concatenate
+from setwise.models.sets.coherence import coherent_confidence
 from setwise.models.sets.decider import Decider
 from setwise.models.sets.evidence import CandidateSource, DocumentEvidence
 from setwise.models.sets.features import SetFeatures
@@ -39,112 +40,15 @@ from setwise.spelling import spelled, spelled_keys
 # Votes are dense; this bounds their memory to a few megabytes.
 _ROWS_AT_ONCE = 256
 
-_READS: dict[Kind, str] = {
-    "text": "texts: send text",
-    "vectors": "vectors: send features",
-    "external": "what another model says: send its answers",
-}
-
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-class UnknownFeatures(ValueError):
-    """A document has features that the model does not know.
+class ReadDocuments(NamedTuple):
+    """Documents as the fitted parts of a model read them."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The unknown names, each once, in order of appearance.
-    """
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(dict.fromkeys(names))
-        first = ", ".join(repr(name) for name in self.names[:5])
-        more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
-        super().__init__(f"unknown features: {first}{more}; send features the model was trained on")
-
-
-class RankedSet(NamedTuple):
-    """One candidate of one document."""
-
-    labels: tuple[str, ...]
-    confidence: float  # calibrated probability that the whole set is right
-    score: float  # probability of the set under independent labels
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SetPredictions:
-    """Ranked label sets for a batch of documents.
-
-    Attributes
-    ----------
-    label_names : tuple of str
-        Names of the label columns.
-    candidates : CandidateSets
-        Each document's sets, the chosen one first.
-    confidence : float64 ndarray of shape (n_sets,)
-        Calibrated probability that each whole set is right, in [0, 1]. A document's confidences
-        sum to at most 1.
-    label_probability : float64 ndarray of shape (n_documents, n_labels)
-        Probability of each label, calibrated label by label, strictly inside (0, 1).
-    known_features : int32 ndarray of shape (n_documents,)
-        Number of the document's features that occurred in training.
-    supported : bool ndarray of shape (n_documents,)
-        Whether the document is like those that confidences were fitted to, see
-        `setwise.models.data.support`; others are out of domain.
-    """
-
-    label_names: tuple[str, ...]
-    candidates: CandidateSets
-    confidence: NDArray[np.float64]
-    label_probability: NDArray[np.float64]
-    known_features: NDArray[np.int32]
-    supported: NDArray[np.bool_]
-
-    @cached_property
-    def marginals(self) -> NDArray[np.float64]:
-        """Probability of each label (n_documents, n_labels), coherent with the candidates.
-
-        Candidates and the mass that they leave are one distribution, see
-        `setwise.models.sets.coherence`: no label is less probable than the candidates that hold it
-        together, nor more than these and the mass left.
-        """
-        return coherent_marginals(self.candidates, self.confidence, self.label_probability)
-
-    def with_confidence(self, confidence: NDArray[np.float64]) -> "SetPredictions":
-        """Return the same candidates with other confidences (n_sets,), made coherent."""
-        coherent = coherent_confidence(self.candidates, confidence)
-        return replace(self, confidence=coherent)
-
-    def __len__(self) -> int:
-        return self.candidates.n_documents
-
-    def __repr__(self) -> str:
-        counts = {"documents": len(self), "labels": len(self.label_names)}
-        return one_line(type(self).__name__, {name: f"{n:,}" for name, n in counts.items()})
-
-    def chosen(self) -> csr_array:
-        """Return the chosen sets as a 0/1 matrix (n_documents, n_labels), uint8."""
-        return self.candidates.first()
-
-    def top_confidence(self) -> NDArray[np.float64]:
-        """Return the confidence in each chosen set, shape (n_documents,)."""
-        return self.confidence[self.candidates.doc_indptr[:-1]]
-
-    def ranked(self, row: int) -> list[RankedSet]:
-        """Return one document's candidates by name, the chosen one first."""
-        # Lists, because indexing an array element by element is slow.
-        sets, names = self.candidates, self.label_names
-        first, last = sets.doc_indptr[row : row + 2].tolist()
-        bounds = sets.set_indptr[first : last + 1].tolist()
-        labels = [names[label] for label in sets.labels[bounds[0] : bounds[-1]].tolist()]
-        ends = [bound - bounds[0] for bound in bounds]
-        confidence = self.confidence[first:last].tolist()
-        score = np.exp(sets.log_score[first:last]).tolist()
-        return [
-            RankedSet(tuple(labels[ends[i] : ends[i + 1]]), confidence[i], score[i])
-            for i in range(last - first)
-        ]
+    rows: SparseRows  # of features; empty rows if the model reads answers only
+    answers: ModelAnswers | None = None  # if the model is external
+    texts: Sequence[str] | None = None  # if the model has a vectorizer
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -276,22 +180,19 @@ class SetPredictor:
         ValueError
             If the number of columns is wrong or a value is not finite.
         """
-        return self._predict(self._checked(X))
+        return self.rank(ReadDocuments(self._checked(X)))
 
-    def _predict(
-        self,
-        rows: SparseRows,
-        answers: ModelAnswers | None = None,
-        texts: Sequence[str] | None = None,
-    ) -> SetPredictions:
+    def rank(self, documents: ReadDocuments) -> SetPredictions:
+        """Rank label sets for documents that `read` returned."""
+        rows, answers, texts = documents
         n = rows.n_rows
         share = None
         if self.vectorizer is not None and texts is not None:
             share = self.vectorizer.known_share(texts)
         if n <= _ROWS_AT_ONCE:
-            return self._rank(rows, answers, share)
+            return self._rank_block(rows, answers, share)
         blocks = [
-            self._rank(
+            self._rank_block(
                 rows.slice(start, min(start + _ROWS_AT_ONCE, n)),
                 None if answers is None else answers[start : start + _ROWS_AT_ONCE],
                 None if share is None else share[start : start + _ROWS_AT_ONCE],
@@ -307,7 +208,7 @@ class SetPredictor:
             np.concatenate([block.supported for block in blocks]),
         )
 
-    def _rank(
+    def _rank_block(
         self, rows: SparseRows, answers: ModelAnswers | None, share: NDArray[np.float64] | None
     ) -> SetPredictions:
         evidence = self._evidence(self._scaled(rows), answers)
@@ -340,35 +241,42 @@ class SetPredictor:
             )
         return SparseRows.of(rows, dtype)
 
-    def predict_texts(self, texts: Sequence[str]) -> SetPredictions:
-        """Rank label sets for texts.
+    def score(self, documents: Sequence[PredictionInput]) -> SetPredictions:
+        """Rank label sets for documents of whatever form the model reads.
 
         Raises
         ------
-        ValueError
-            If the model was trained on vectors.
+        DocumentError
+            At the first document that is not of this form; `UnknownNames` if it has labels or
+            features that the model does not know.
         """
-        return self._predict(self.text_rows(texts), texts=texts)
+        return self.rank(self.read(documents))
 
-    def read_answers(self, documents: Sequence[Mapping[str, Any]]) -> ModelAnswers:
-        """Return what documents say, as `predict_answers` reads it.
+    def read(self, documents: Sequence[PredictionInput]) -> ReadDocuments:
+        """Return documents as the fitted parts read them; see `score`."""
+        answers = self._read_answers(documents) if self.kind == "external" else None
+        if self.vectorizer is not None:
+            texts = [each.text for each in documents if each.text is not None]
+            if len(texts) < len(documents):
+                raise _lacks("text", documents)
+            return ReadDocuments(self.vectorizer.rows(texts), answers, texts)
+        if self.kind == "external" and not self.feature_names:
+            return ReadDocuments(SparseRows.of(no_features(len(documents))), answers)
+        features = [each.features for each in documents if each.features is not None]
+        if len(features) < len(documents):
+            raise _lacks("features", documents)
+        return ReadDocuments(self._feature_rows(features), answers)
 
-        Parameters
-        ----------
-        documents : sequence of mapping
-            As for `ModelAnswers.of`.
-
-        Raises
-        ------
-        AnswerError
-            If a document has no answer, one in another form, or not what the model learnt from.
-        """
-        answers = ModelAnswers.of(self.label_names, documents, numbers=self.numbers)
-        self.check_answers(answers)
+    def _read_answers(self, documents: Sequence[PredictionInput]) -> ModelAnswers:
+        parsed = [each.answer for each in documents if each.answer is not None]
+        if len(parsed) < len(documents):
+            raise _lacks("answer", documents)
+        answers = ModelAnswers.of_parsed(self.label_names, parsed, numbers=self.numbers)
+        self._check_answers(answers)
         return answers
 
-    def check_answers(self, answers: ModelAnswers) -> None:
-        """Raise `AnswerError` if a document has nothing that the model learnt from.
+    def _check_answers(self, answers: ModelAnswers) -> None:
+        """Raise `DocumentError` if a document has nothing that the model learnt from.
 
         Raises
         ------
@@ -387,7 +295,7 @@ class SetPredictor:
             kinds = {"scores": self.base.reads_scores_, "label sets": self.base.reads_sets_}
             learnt = " and ".join(name for name, is_read in kinds.items() if is_read)
             fault = f"it has no answer of the kind that the model learnt from: {learnt}"
-            raise AnswerError(
+            raise DocumentError(
                 int(unread[0]), "", fault, "give the same fields again, or train again"
             )
 
@@ -402,7 +310,6 @@ class SetPredictor:
         Parameters
         ----------
         answers : ModelAnswers
-            Such as `read_answers` returns.
         texts : sequence of str, optional
             The documents, which a model with a `vectorizer` needs; others ignore them.
         X : array-like or sparse array of shape (n_documents, n_features), optional
@@ -413,11 +320,11 @@ class SetPredictor:
         ValueError
             If the model is not external, or the answers or documents do not suit it.
         """
-        self.check_answers(answers)
+        self._check_answers(answers)
         if self.vectorizer is not None:
             if texts is None:
                 raise ValueError("this model was trained on texts and answers: send the texts too")
-            rows = self.text_rows(texts)
+            rows = self.vectorizer.rows(list(texts))
         elif self.feature_names:
             if X is None:
                 raise ValueError("this model was trained on vectors and answers: send both")
@@ -426,32 +333,19 @@ class SetPredictor:
             rows = SparseRows.of(no_features(len(answers)))
         if rows.n_rows != len(answers):
             raise ValueError(f"{rows.n_rows} documents and {len(answers)} answers: give as many")
-        return self._predict(rows, answers, texts)
+        return self.rank(ReadDocuments(rows, answers, texts))
 
-    def text_rows(self, texts: Sequence[str]) -> SparseRows:
-        """Return texts as rows for `predict`."""
-        if self.vectorizer is None:
-            raise ValueError(f"this model was trained on {_READS[self.kind]}, not text")
-        return self.vectorizer.rows(list(texts))
+    def predict_texts(self, texts: Sequence[str]) -> SetPredictions:
+        """Rank label sets for texts; see `score`."""
+        if isinstance(texts, str):
+            raise TypeError("give a sequence of texts, not one string")
+        return self.score([PredictionInput(text=text) for text in texts])
 
     def predict_features(self, documents: Sequence[Mapping[str, float]]) -> SetPredictions:
-        """Rank label sets for documents given as named numbers.
+        """Rank label sets for documents given as named numbers; see `score`."""
+        return self.score([PredictionInput(features=features) for features in documents])
 
-        Features without a value are zero.
-
-        Raises
-        ------
-        UnknownFeatures
-            If a name is not one of the model's features.
-        ValueError
-            If the model was trained on texts, or a number is not finite.
-        """
-        return self._predict(self.feature_rows(documents))
-
-    def feature_rows(self, documents: Sequence[Mapping[str, float]]) -> SparseRows:
-        """Return documents given as named numbers as rows for `predict`."""
-        if self.vectorizer is not None or not self.feature_names:
-            raise ValueError(f"this model was trained on {_READS[self.kind]}, not features")
+    def _feature_rows(self, documents: Sequence[Mapping[str, float]]) -> SparseRows:
         names = list(chain.from_iterable(documents))
         numbers = list(chain.from_iterable(document.values() for document in documents))
         bounds = [0, *accumulate(map(len, documents))]
@@ -459,23 +353,55 @@ class SetPredictor:
             # `map` and `fromiter` look names up without a Python loop over features.
             columns = np.fromiter(map(self._column.__getitem__, names), np.int32, bounds[-1])
         except KeyError:
-            unknown = [name for name in names if spelled(name) not in self._column]
-            if unknown:
-                raise UnknownFeatures(unknown) from None
-            return self.feature_rows([spelled_keys(document) for document in documents])
+            return self._feature_rows(self._spelled(documents))
         values = np.fromiter(numbers, np.float64, bounds[-1])
         indptr = np.array(bounds, dtype=np.int64)
         wrong = _sort_columns(indptr, columns, values)
         if wrong >= 0:
-            name, number = names[wrong], numbers[wrong]
-            raise ValueError(f"feature {name!r} is {number}; it must be a number within ±3.4e38")
+            raise DocumentError(
+                int(np.searchsorted(indptr, wrong, side="right")) - 1,
+                f"/features/{pointed(names[wrong])}",
+                f"{numbers[wrong]} is no number within ±3.4e38",
+                "give one",
+            )
         if self.scaler is None:
             values = values.astype(np.float32)
         return SparseRows(indptr, columns, values, len(self.feature_names))
 
+    def _spelled(self, documents: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+        """Return documents with the names of the model; raises `DocumentError`."""
+        result = []
+        for place, document in enumerate(documents):
+            unknown = [name for name in document if spelled(name) not in self._column]
+            if unknown:
+                raise UnknownNames(place, "/features", unknown, "feature") from None
+            try:
+                result.append(spelled_keys(document))
+            except ValueError as error:
+                raise DocumentError(
+                    place, "/features", f"the feature {error}", "give each feature once"
+                ) from error
+        return result
+
     @cached_property
     def _column(self) -> dict[str, int]:
         return {name: column for column, name in enumerate(self.feature_names)}
+
+
+def _lacks(
+    member: Literal["text", "features", "answer"], documents: Sequence[PredictionInput]
+) -> DocumentError:
+    """Return the error of the first document without what the model reads."""
+    place = next(place for place, each in enumerate(documents) if getattr(each, member) is None)
+    if member == "answer":
+        fault = "there is no answer of another model, which this model reads"
+        return DocumentError(place, "", fault, "give scores, candidates or labels")
+    other = "features" if member == "text" else "text"
+    if getattr(documents[place], other) is None:
+        fault = f'there is no "{member}", which this model reads'
+        return DocumentError(place, "", fault, f'give "{member}"')
+    fault = f"this model reads {member}, not {other}"
+    return DocumentError(place, f"/{other}", fault, f'give "{member}"')
 
 
 @njit(cache=True, nogil=True)
@@ -498,65 +424,6 @@ def _sort_columns(
             features[:] = features[order]
             numbers[:] = numbers[order]
     return -1
-
-
-@njit(cache=True, nogil=True)
-def most_likely(marginals: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
-    """Return the columns of each row's largest values.
-
-    Columns are in falling order of value, ties in order of column.
-
-    Returns
-    -------
-    int64 ndarray of shape (n_documents, min(limit, n_labels))
-    """
-    n, n_labels = marginals.shape
-    out = np.empty((n, min(limit, n_labels)), dtype=np.int64)
-    for i in range(n):
-        rank_largest(marginals[i], out[i])
-    return out
-
-
-@njit(cache=True, nogil=True)
-def likely_columns(
-    marginals: NDArray[np.float64], limit: int, least: float
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-    """Return columns and values as `most_likely`, leaving out small values.
-
-    Values smaller than ``least`` are left out.
-
-    Returns
-    -------
-    indptr : int64 ndarray of shape (n_documents + 1,)
-        Start of each row.
-    columns : int32 ndarray
-    values : float64 ndarray
-
-    Examples
-    --------
-    >>> likely_columns(np.array([[0.1, 0.9, 0.3], [0.2, 0.1, 0.2]]), 2, 0.15)[:2]
-    (array([0, 2, 4]), array([1, 2, 0, 2], dtype=int32))
-    """
-    n, n_labels = marginals.shape
-    room = min(limit, n_labels)
-    indptr = np.zeros(n + 1, dtype=np.int64)
-    columns, values = np.empty(n * room, dtype=np.int32), np.empty(n * room)
-    large, place = np.empty(n_labels, dtype=np.int32), np.empty(room, dtype=np.int64)
-    held = np.empty(n_labels)
-    end = 0
-    for i in range(n):
-        n_large = 0
-        for label in range(n_labels):
-            if marginals[i, label] >= least:
-                large[n_large], held[n_large] = label, marginals[i, label]
-                n_large += 1
-        n_kept = min(room, n_large)
-        rank_largest(held[:n_large], place[:n_kept])
-        for k in range(n_kept):
-            columns[end], values[end] = large[place[k]], held[place[k]]
-            end += 1
-        indptr[i + 1] = end
-    return indptr, columns[:end], values[:end]
 
 
 @njit(cache=True, nogil=True)

@@ -3,6 +3,8 @@
 from setwise.models.classifier import SetClassifier as SetClassifier
 from setwise.models.data.dataset_files import read_dataset as read_dataset
 from setwise.models.data.datasets import Dataset as Dataset
+from setwise.models.data.document_error import DocumentError as DocumentError
+from setwise.models.data.document_error import UnknownNames as UnknownNames
 from setwise.models.data.formats.layout import FileLayout as FileLayout
 from setwise.models.data.lines import DataError as DataError
 from setwise.models.data.lines import DataWarning as DataWarning
@@ -19,10 +21,9 @@ from setwise.models.guarantees.certificates import CertificateRefusal as Certifi
 from setwise.models.guarantees.certify import certify as certify
 from setwise.models.options import TrainingOptions as TrainingOptions
 from setwise.models.options import TrainingWarning as TrainingWarning
-from setwise.models.predictor import RankedSet as RankedSet
-from setwise.models.predictor import SetPredictions as SetPredictions
+from setwise.models.predictions import RankedSet as RankedSet
+from setwise.models.predictions import SetPredictions as SetPredictions
 from setwise.models.predictor import SetPredictor as SetPredictor
-from setwise.models.predictor import UnknownFeatures as UnknownFeatures
 from setwise.models.storage.artifacts import load as load
 from setwise.models.storage.artifacts import save as save
 from setwise.models.storage.sealed_folder import ArtifactError as ArtifactError

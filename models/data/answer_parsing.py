@@ -8,56 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.limits import LARGEST_SCORE, MOST_SET_LABELS, MOST_SETS
+from setwise.models.data.document_error import DocumentError, pointed, shown
 from setwise.spelling import spelled, spelled_keys
 
 MISSING = float("nan")
 """A number or a score that is not given."""
-
-_SHOWN = 60  # characters of a name that a message repeats
-
-
-class AnswerError(ValueError):
-    """Another model's answer cannot be read.
-
-    Parameters
-    ----------
-    document : int
-        Number of the document, from 0.
-    path : str
-        JSON pointer into the document, such as ``/scores/grain``; empty for all of it.
-    fault, cure : str
-        What is wrong, and what would be right.
-
-    Examples
-    --------
-    >>> print(AnswerError(2, "/scores/a", "1.5 is no probability", "give one from 0 to 1"))
-    document 3, /scores/a: 1.5 is no probability; give one from 0 to 1
-    """
-
-    def __init__(self, document: int, path: str, fault: str, cure: str) -> None:
-        self.document = document
-        self.path = path
-        self.fault = fault
-        self.cure = cure
-        place = f"document {document + 1}" + (f", {path}" if path else "")
-        super().__init__(f"{place}: {fault}; {cure}")
-
-
-class UnknownLabels(AnswerError):
-    """An answer names labels that the model does not know.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The unknown names of the document, each once, in order of appearance.
-    """
-
-    def __init__(self, document: int, path: str, names: Sequence[str]) -> None:
-        self.names = tuple(dict.fromkeys(names))
-        listed = ", ".join(map(_shown, self.names[:5]))
-        more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
-        kind = "unknown label" if len(self.names) == 1 else "unknown labels"
-        super().__init__(document, path, f"{kind} {listed}{more}", "give labels of the model")
 
 
 class ParsedAnswer(NamedTuple):
@@ -84,13 +39,13 @@ def parse_answer(document: Mapping[str, Any], place: int = 0) -> ParsedAnswer:
 
     Raises
     ------
-    AnswerError
+    DocumentError
         If there is no answer, or one of another form.
     """
     if not any(key in document for key in ("scores", "candidates", "labels")):
-        raise AnswerError(place, "", "it has no answer", _WANTED)
+        raise DocumentError(place, "", "it has no answer", _WANTED)
     if "candidates" in document and "labels" in document:
-        raise AnswerError(
+        raise DocumentError(
             place, "/labels", "there are candidates too", "give the set as one of the candidates"
         )
     scores: dict[str, float] = {}
@@ -103,7 +58,7 @@ def parse_answer(document: Mapping[str, Any], place: int = 0) -> ParsedAnswer:
         sets = _parsed_candidates(document["candidates"], place)
     metadata = {} if document.get("metadata") is None else document["metadata"]
     if not isinstance(metadata, Mapping):
-        raise AnswerError(place, "/metadata", "it is no object", "give an object")
+        raise DocumentError(place, "/metadata", "it is no object", "give an object")
     return ParsedAnswer(scores, tuple(sets), metadata, bare="labels" in document)
 
 
@@ -112,45 +67,47 @@ _WANTED = 'give "scores", "candidates" or "labels"'
 
 def _parsed_scores(answer: object, place: int) -> dict[str, float]:
     if not isinstance(answer, Mapping):
-        raise AnswerError(place, "/scores", "they are no object", "give a probability by label")
+        raise DocumentError(place, "/scores", "they are no object", "give a probability by label")
     if not answer:
-        raise AnswerError(place, "/scores", "there are none", "give at least the likeliest")
+        raise DocumentError(place, "/scores", "there are none", "give at least the likeliest")
     scores: dict[str, float] = {}
     for name, score in answer.items():
         # Negated so that NaN fails too.
         if not _is_number(score) or not 0.0 <= score <= 1.0:
-            path = f"/scores/{_escaped(str(name))}"
-            fault = f"{_shown(score)} is no probability"
-            raise AnswerError(place, path, fault, "give a number from 0 to 1")
+            path = f"/scores/{pointed(str(name))}"
+            fault = f"{shown(score)} is no probability"
+            raise DocumentError(place, path, fault, "give a number from 0 to 1")
         scores[str(name)] = float(score)
     try:
         scores = spelled_keys(scores)
     except ValueError as error:
-        raise AnswerError(place, "/scores", f"the label {error}", "give each label once") from error
+        raise DocumentError(
+            place, "/scores", f"the label {error}", "give each label once"
+        ) from error
     if "" in scores:
-        raise AnswerError(place, "/scores", "a label is empty", "give its name")
+        raise DocumentError(place, "/scores", "a label is empty", "give its name")
     return scores
 
 
 def _parsed_candidates(candidates: object, place: int) -> list[tuple[tuple[str, ...], float]]:
     if not isinstance(candidates, Sequence) or isinstance(candidates, str):
-        raise AnswerError(place, "/candidates", "they are no list", "list objects with labels")
+        raise DocumentError(place, "/candidates", "they are no list", "list objects with labels")
     if not 0 < len(candidates) <= MOST_SETS:
         fault = f"there are {len(candidates)}" if candidates else "the list is empty"
-        raise AnswerError(place, "/candidates", fault, f"give 1 to {MOST_SETS} of them")
+        raise DocumentError(place, "/candidates", fault, f"give 1 to {MOST_SETS} of them")
     sets = []
     for number, candidate in enumerate(candidates):
         path = f"/candidates/{number}"
         if not isinstance(candidate, Mapping) or "labels" not in candidate:
-            raise AnswerError(place, path, "it has no labels", 'give an object with "labels"')
+            raise DocumentError(place, path, "it has no labels", 'give an object with "labels"')
         unknown = [key for key in candidate if key not in {"labels", "score"}]
         if unknown:
-            fault = f"unknown key {_shown(unknown[0])}"
-            raise AnswerError(place, path, fault, "the keys are labels and score")
+            fault = f"unknown key {shown(unknown[0])}"
+            raise DocumentError(place, path, fault, "the keys are labels and score")
         score = candidate.get("score")
         if score is not None and not (_is_number(score) and abs(score) <= LARGEST_SCORE):
-            fault = f"{_shown(score)} is no number within ±{LARGEST_SCORE:g}"
-            raise AnswerError(place, f"{path}/score", fault, "give a number, or none")
+            fault = f"{shown(score)} is no number within ±{LARGEST_SCORE:g}"
+            raise DocumentError(place, f"{path}/score", fault, "give a number, or none")
         labels = _parsed_labels(candidate["labels"], place, f"{path}/labels")
         sets.append((labels, MISSING if score is None else float(score)))
     return sets
@@ -158,21 +115,21 @@ def _parsed_candidates(candidates: object, place: int) -> list[tuple[tuple[str, 
 
 def _parsed_labels(labels: object, place: int, path: str) -> tuple[str, ...]:
     if not isinstance(labels, Sequence) or isinstance(labels, str):
-        raise AnswerError(place, path, "they are no list", "give a list of labels, [] for none")
+        raise DocumentError(place, path, "they are no list", "give a list of labels, [] for none")
     if len(labels) > MOST_SET_LABELS:
         cure = f"give at most {MOST_SET_LABELS:,} in one set"
-        raise AnswerError(place, path, f"there are {len(labels):,} labels", cure)
+        raise DocumentError(place, path, f"there are {len(labels):,} labels", cure)
     distinct: dict[str, None] = {}
     for number, written in enumerate(labels):
         if not isinstance(written, str):
-            fault = f"{_shown(written)} is no label"
-            raise AnswerError(place, f"{path}/{number}", fault, "give labels as strings")
+            fault = f"{shown(written)} is no label"
+            raise DocumentError(place, f"{path}/{number}", fault, "give labels as strings")
         name = spelled(written)
         if not name:
-            raise AnswerError(place, f"{path}/{number}", "the label is empty", "give its name")
+            raise DocumentError(place, f"{path}/{number}", "the label is empty", "give its name")
         if name in distinct:
-            fault = f"the label {_shown(name)} is given twice"
-            raise AnswerError(place, f"{path}/{number}", fault, "give each label once")
+            fault = f"the label {shown(name)} is given twice"
+            raise DocumentError(place, f"{path}/{number}", fault, "give each label once")
         distinct[name] = None
     return tuple(distinct)
 
@@ -187,21 +144,12 @@ def metadata_numbers(answers: Sequence[ParsedAnswer], names: Sequence[str]) -> N
                 continue
             # Negated so that NaN fails too.
             if not (_is_number(value) and abs(value) <= LARGEST_SCORE):
-                fault = f"{_shown(value)} is no number within ±{LARGEST_SCORE:g}"
+                fault = f"{shown(value)} is no number within ±{LARGEST_SCORE:g}"
                 cure = "give a number, or leave it out"
-                raise AnswerError(place, f"/metadata/{_escaped(name)}", fault, cure)
+                raise DocumentError(place, f"/metadata/{pointed(name)}", fault, cure)
             numbers[place, column] = value
     return numbers
 
 
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

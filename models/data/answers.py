@@ -11,10 +11,10 @@ from scipy.sparse import csr_array, issparse
 from setwise.models.data.answer_parsing import (
     MISSING,
     ParsedAnswer,
-    UnknownLabels,
     metadata_numbers,
     parse_answer,
 )
+from setwise.models.data.document_error import UnknownNames
 from setwise.models.sets.candidates import RaggedSets, gather, join_indptr
 
 
@@ -99,9 +99,9 @@ class ModelAnswers:
 
         Raises
         ------
-        UnknownLabels
+        UnknownNames
             If an answer names a label that the model lacks.
-        AnswerError
+        DocumentError
             If a document has no answer, or one that is not in this form.
         ValueError
             If a label or a number is named twice.
@@ -130,7 +130,7 @@ class ModelAnswers:
         for place, answer in enumerate(answers):
             unknown = [name for name in answer.scores if name not in column]
             if unknown:
-                raise UnknownLabels(place, "/scores", unknown)
+                raise UnknownNames(place, "/scores", unknown, "label")
             scored = sorted((column[name], score) for name, score in answer.scores.items())
             columns += [label for label, _ in scored]
             values += [score for _, score in scored]
@@ -140,7 +140,7 @@ class ModelAnswers:
                 unknown = [name for name in names if name not in column]
                 if unknown:
                     path = "/labels" if answer.bare else f"/candidates/{number}/labels"
-                    raise UnknownLabels(place, path, unknown)
+                    raise UnknownNames(place, path, unknown, "label")
                 key = tuple(sorted(column[name] for name in names))
                 count, best = by_set.get(key, (0, MISSING))
                 by_set[key] = count + 1, float(np.fmax(best, score))
@@ -249,7 +249,7 @@ class ModelAnswers:
 
         Raises
         ------
-        UnknownLabels
+        UnknownNames
             If an answer names a label that is not wanted.
         """
         if tuple(label_names) == tuple(columns):
@@ -323,7 +323,7 @@ def _check_known(
     if len(wrong):
         document = documents[wrong[0]]
         names = [label_names[labels[entry]] for entry in wrong if documents[entry] == document]
-        raise UnknownLabels(int(document), path, names)
+        raise UnknownNames(int(document), path, names, "label")
 
 
 def _sums(values: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArray[np.float64]:

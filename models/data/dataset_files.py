@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from setwise.models.data.answer_parsing import AnswerError
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import (
     Dataset,
@@ -19,10 +18,11 @@ from setwise.models.data.datasets import (
     some_of,
     with_unknown,
 )
+from setwise.models.data.document_error import DocumentError
 from setwise.models.data.documents import (
     WORD,
     LabelledDocuments,
-    answer_fault,
+    fault_in_line,
     read_documents,
 )
 from setwise.models.data.formats.layout import SUFFIXES, VECTOR_FORMATS, FileLayout
@@ -175,9 +175,9 @@ def labelled_dataset(
         if documents.answers:
             answerable = names if label_names is None else label_names
             answers = ModelAnswers.of_parsed(answerable, documents.answers, numbers=numbers)
-    except AnswerError as error:
+    except DocumentError as error:
         line = documents.lines[error.document]
-        raise DataError(file, line, answer_fault(error), error.cure) from error
+        raise DataError(file, line, fault_in_line(error), error.cure) from error
     column = {name: index for index, name in enumerate(names)}
     rows = [[column[label] for label in labels] for labels in documents.labels]
     annotated = any(annotator is not None for annotator in documents.annotators)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from setwise.models.data.answer_parsing import AnswerError, ParsedAnswer, parse_answer
+from setwise.models.data.answer_parsing import ParsedAnswer, parse_answer
+from setwise.models.data.document_error import DocumentError
 from setwise.models.data.json_lines import json_records, quoted, record_of, type_name
 from setwise.models.data.lines import (
     DataError,
@@ -45,13 +46,13 @@ class LabelledDocuments:
 class PredictionInput(NamedTuple):
     """One document to predict: ``text`` or ``features`` is set, never both.
 
-    Neither may be if there is another model's answer.
+    Neither may be if there is another model's answer. Features without a value are zero.
     """
 
-    id: str | None
-    text: str | None
-    features: Mapping[str, float] | None
+    text: str | None = None
+    features: Mapping[str, float] | None = None
     answer: ParsedAnswer | None = None
+    id: str | None = None
 
 
 def read_documents(
@@ -179,12 +180,12 @@ def parse_document(
         fault = "both 'text' and 'features'" if "text" in record else "no 'text' or 'features'"
         raise line.error(fault, 'give the document as either "text" or "features"')
     if "text" in record:
-        return PredictionInput(id_, line.string("text", cure="", empty=True), None)
-    return PredictionInput(id_, None, line.features())
+        return PredictionInput(text=line.string("text", cure="", empty=True), id=id_)
+    return PredictionInput(features=line.features(), id=id_)
 
 
-def answer_fault(error: AnswerError, bare: str = "answer") -> str:
-    """Return an answer's fault and place; ``bare`` is a single set's key."""
+def fault_in_line(error: DocumentError, bare: str = "answer") -> str:
+    """Return a document's fault and its place; ``bare`` is the key of a single set."""
     path = error.path
     if path.startswith("/labels"):
         path = f"/{bare}{path.removeprefix('/labels')}"
@@ -197,10 +198,10 @@ def _parsed_external(line: "_Line") -> PredictionInput:
     if "text" in record and "features" in record:
         raise line.error("both 'text' and 'features'", "give the document as one of them")
     return PredictionInput(
-        line.string("id", cure="", empty=False) if "id" in record else None,
-        line.string("text", cure="", empty=True) if "text" in record else None,
-        line.features() if "features" in record else None,
-        line.answer(labels_answer=all(record.get(key) is None for key in _ANSWER_KEYS)),
+        text=line.string("text", cure="", empty=True) if "text" in record else None,
+        features=line.features() if "features" in record else None,
+        answer=line.answer(labels_answer=all(record.get(key) is None for key in _ANSWER_KEYS)),
+        id=line.string("id", cure="", empty=False) if "id" in record else None,
     )
 
 
@@ -304,8 +305,8 @@ class _Line:
             raise self.error("it has no answer", f"give {', '.join(_ANSWER_KEYS)}")
         try:
             return parse_answer({**parts, "metadata": self.record.get("metadata")})
-        except AnswerError as error:
-            raise self.error(answer_fault(error, bare), error.cure) from error
+        except DocumentError as error:
+            raise self.error(fault_in_line(error, bare), error.cure) from error
 
     def content_key(self, documents: LabelledDocuments, *, external: bool) -> str | None:
         """Return the key of the content; None for an answer alone."""

@@ -3,20 +3,18 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from scipy.sparse import csr_array
 from scipy.special import logit
 
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.evaluation.explanation import Term, WhySet, by_candidates, label_columns
-from setwise.models.labels.scaling import no_features
-from setwise.models.predictor import SetPredictor
+from setwise.models.predictor import ReadDocuments, SetPredictor
 
 # A smaller change of log-odds explains nothing.
 _LEAST_WEIGHT = 0.05
 
 
 def weigh_answer(
-    predictor: SetPredictor, answers: ModelAnswers, X: csr_array | None, labels: Sequence[str]
+    predictor: SetPredictor, document: ReadDocuments, labels: Sequence[str]
 ) -> list[tuple[Term, ...]]:
     """Return the evidence for and against labels of one document.
 
@@ -24,10 +22,8 @@ def weigh_answer(
     ----------
     predictor : SetPredictor
         External.
-    answers : ModelAnswers
-        Of the document alone.
-    X : csr_array of shape (1, n_features), or None
-        The document itself; None if the model reads answers only.
+    document : ReadDocuments
+        A document alone.
     labels : sequence of str
 
     Returns
@@ -42,9 +38,10 @@ def weigh_answer(
         If a label is unknown, or the predictor is not external.
     """
     chosen = label_columns(predictor, labels)
-    if predictor.kind != "external":
+    rows, answers, _ = document
+    if answers is None:
         raise ValueError("this model reads documents, not another model's answers")
-    evidence = predictor.evidence(no_features(1) if X is None else X, answers)
+    evidence = predictor.evidence(rows.to_matrix(), answers)
     raw, final = evidence.logits[0], logit(evidence.marginals[0])
     calibrated = logit(predictor.label_calibrator.transform(evidence.logits))[0]
     weighed = []
@@ -59,27 +56,17 @@ def weigh_answer(
     return weighed
 
 
-def explain_answer(
-    predictor: SetPredictor,
-    answers: ModelAnswers,
-    text: str | None = None,
-    X: csr_array | None = None,
-    *,
-    n_terms: int = 5,
-) -> WhySet:
+def explain_answer(predictor: SetPredictor, document: ReadDocuments, *, n_terms: int = 5) -> WhySet:
     """Return an explanation of one document's label set.
 
-    ``text`` or ``X`` is the document, for models that read it beside the answers. The other
-    parameters are those of `setwise.models.evaluation.explanation.explain_rows`.
+    ``document`` is alone; the other parameters are those of
+    `setwise.models.evaluation.explanation.explain_rows`.
     """
-    predictions = predictor.predict_answers(answers, None if text is None else [text], X)
-    row = X
-    if predictor.vectorizer is not None and text is not None:
-        row = predictor.text_rows([text]).to_matrix()
+    predictions = predictor.rank(document)
     ranked = predictions.ranked(0)
     labels = ranked[0].labels
     chosen = label_columns(predictor, labels)
-    terms = [terms[:n_terms] for terms in weigh_answer(predictor, answers, row, labels)]
+    terms = [terms[:n_terms] for terms in weigh_answer(predictor, document, labels)]
     return by_candidates(predictions, 0, ranked, chosen, terms)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset, check_dataset
 from setwise.models.evaluation.metrics import Metrics, RunningMetrics
-from setwise.models.predictor import SetPredictions, SetPredictor
+from setwise.models.predictions import SetPredictions
+from setwise.models.predictor import SetPredictor
 
 Progress = Callable[[float], None]
 

@@ -13,7 +13,8 @@ from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates, SomeMixture
 from setwise.models.mixtures.mixture_em import responsibilities
 from setwise.models.mixtures.mixture_explanation import label_correlation
-from setwise.models.predictor import RankedSet, SetPredictions, SetPredictor
+from setwise.models.predictions import RankedSet, SetPredictions
+from setwise.models.predictor import SetPredictor
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.features import PriorFeatures
 
@@ -263,23 +264,6 @@ def _coefficients(predictor: SetPredictor) -> csr_array:
     n_labels, none = len(predictor.label_names), np.zeros(0, dtype=np.int32)
     shape = (n_labels, len(predictor.feature_names))
     return csr_array((none, none, np.zeros(n_labels + 1, dtype=np.int32)), shape=shape)
-
-
-def document_row(predictor: SetPredictor, document: str | Mapping[str, float]) -> csr_array:
-    """Return a text or named numbers as a row for `SetPredictor.predict`.
-
-    Raises
-    ------
-    UnknownFeatures
-        If a name is not one of the model's features.
-    ValueError
-        If the model takes another kind of document, or another model's answers.
-    """
-    if predictor.kind == "external":
-        raise ValueError("the labels come from another model, whose terms are unknown")
-    if isinstance(document, str):
-        return predictor.text_rows([document]).to_matrix()
-    return predictor.feature_rows([document]).to_matrix()
 
 
 def _largest(

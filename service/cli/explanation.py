@@ -84,21 +84,19 @@ def _explained(
     """Yield the id and explanation of each document."""
     from setwise.models.data.lines import read_lines
     from setwise.models.evaluation.answer_explanation import explain_answer
-    from setwise.models.evaluation.explanation import document_row, explain_rows
+    from setwise.models.evaluation.explanation import explain_rows
     from setwise.service.cli.prediction_lines import LinePredictor
 
     reader = LinePredictor(predictor, name, top=1)
     for line in read_lines(name):
-        for each in reader.documents([line]):
-            if each.answer is not None:
-                answers = reader.answers([(line[0], each)])
-                X = reader.vectors([each])
-                yield each.id, explain_answer(predictor, answers, each.text, X, n_terms=n_terms)
+        documents, read = reader.read([line])
+        for document in documents:
+            if read.answers is not None:
+                yield document.id, explain_answer(predictor, read, n_terms=n_terms)
                 continue
-            content = each.features if each.text is None else each.text
-            row = document_row(predictor, content or {})
-            (why,) = explain_rows(predictor, row, n_labels=n_labels, n_terms=n_terms)
-            yield each.id, why
+            X = read.rows.to_matrix()
+            (why,) = explain_rows(predictor, X, n_labels=n_labels, n_terms=n_terms)
+            yield document.id, why
 
 
 def _print_tables(learnt: "LearntModel") -> None:

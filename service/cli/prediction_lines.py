@@ -20,11 +20,9 @@ from setwise.models.parallel import ahead
 from setwise.service.cli.cluster import Cluster
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-    from setwise.models.data.answers import ModelAnswers
     from setwise.models.data.documents import PredictionInput
-    from setwise.models.predictor import SetPredictions, SetPredictor
+    from setwise.models.predictions import SetPredictions
+    from setwise.models.predictor import ReadDocuments, SetPredictor
 
 Line = tuple[int, bytes]
 
@@ -50,11 +48,6 @@ class LinePredictor:
         self._name = name
         self._top = top
         self._labels = [json.dumps(label) for label in predictor.label_names]
-        # The member of a document that the model reads, None for answers alone.
-        self._reads = "text" if predictor.vectorizer else None
-        if predictor.vectorizer is None and predictor.feature_names:
-            self._reads = "features"
-        self._features = frozenset(predictor.feature_names if self._reads == "features" else ())
         self._tail = (
             f'"model_version": {json.dumps(predictor.version)}, '
             f'"calibrator_version": {json.dumps(predictor.calibrator_version)}}}\n'
@@ -65,100 +58,32 @@ class LinePredictor:
 
         Raises `DataError` at the first line that is not a valid document for the model.
         """
-        numbered = self._numbered(lines)
-        documents = [document for _, document in numbered]
+        documents, read = self.read(lines)
         if not documents:
             return ""
-        if self._predictor.kind == "external":
-            predictions = self._predict_answers(numbered)
-        elif self._predictor.kind == "text":
-            predictions = self._predictor.predict_texts([each.text or "" for each in documents])
-        else:
-            predictions = self._predictor.predict_features(
-                [each.features or {} for each in documents]
-            )
-        return "".join(self._written(predictions, [each.id for each in documents]))
+        return "".join(self._written(self._predictor.rank(read), [each.id for each in documents]))
 
-    def documents(self, lines: Iterable[Line]) -> "list[PredictionInput]":
+    def read(self, lines: Iterable[Line]) -> "tuple[list[PredictionInput], ReadDocuments]":
         """Return the documents of numbered lines, without blank lines.
 
         Raises `DataError` at the first line that is not a valid document for the model.
         """
-        return [document for _, document in self._numbered(lines)]
-
-    def _numbered(self, lines: Iterable[Line]) -> "list[tuple[int, PredictionInput]]":
-        from setwise.models.data.documents import parse_document
+        from setwise.models.data.document_error import DocumentError
+        from setwise.models.data.documents import fault_in_line, parse_document
+        from setwise.models.data.lines import DataError
 
         external = self._predictor.kind == "external"
-        documents = []
+        numbers, documents = [], []
         for number, content in lines:
             document = parse_document(self._name, number, content, external=external)
             if document is not None:
-                self._check(number, document)
-                documents.append((number, document))
-        return documents
-
-    def answers(self, numbered: "Sequence[tuple[int, PredictionInput]]") -> "ModelAnswers":
-        """Return another model's answers in documents; raises `DataError` with the line."""
-        from setwise.models.data.answer_parsing import AnswerError, ParsedAnswer
-        from setwise.models.data.answers import ModelAnswers
-        from setwise.models.data.documents import answer_fault
-        from setwise.models.data.lines import DataError
-
-        predictor = self._predictor
-        rows = [document.answer or ParsedAnswer({}, (), {}) for _, document in numbered]
+                numbers.append(number)
+                documents.append(document)
         try:
-            answers = ModelAnswers.of_parsed(predictor.label_names, rows, numbers=predictor.numbers)
-            predictor.check_answers(answers)
-        except AnswerError as error:
-            number = numbered[error.document][0]
-            raise DataError(self._name, number, answer_fault(error), error.cure) from error
-        return answers
-
-    def vectors(self, documents: "Sequence[PredictionInput]") -> "csr_array | None":
-        """Return the features that an external model reads; None if it reads none."""
-        if self._reads != "features":
-            return None
-        features = [document.features or {} for document in documents]
-        return self._predictor.feature_rows(features).to_matrix()
-
-    def _predict_answers(self, numbered: "list[tuple[int, PredictionInput]]") -> "SetPredictions":
-        documents = [document for _, document in numbered]
-        texts = [each.text or "" for each in documents]
-        return self._predictor.predict_answers(
-            self.answers(numbered), texts, self.vectors(documents)
-        )
-
-    def _check(self, number: int, document: "PredictionInput") -> None:
-        """Raise `DataError` for a document that does not fit the model."""
-        from setwise.models.data.lines import DataError
-
-        kind, member = self._predictor.kind, self._reads
-        if kind == "external" and member is not None and getattr(document, member) is None:
-            raise DataError(
-                self._name,
-                number,
-                f"no {member}, but the model was trained on {member} and answers",
-                f'give documents with "{member}" too',
-            )
-        if kind != "external" and (document.text is not None) != (kind == "text"):
-            member = "text" if kind == "vectors" else "features"
-            raise DataError(
-                self._name,
-                number,
-                f"a document of {member}, but the model was trained on {kind}",
-                f'give documents as "{member}"',
-            )
-        if member != "features" or document.features is None:
-            return
-        if not self._features >= document.features.keys():
-            unknown = next(name for name in document.features if name not in self._features)
-            raise DataError(
-                self._name,
-                number,
-                f"feature {unknown[:60]!r} is unknown to the model",
-                "use the feature names of the training data",
-            )
+            return documents, self._predictor.read(documents)
+        except DocumentError as error:
+            number = numbers[error.document]
+            raise DataError(self._name, number, fault_in_line(error), error.cure) from error
 
     def _written(self, predictions: "SetPredictions", ids: Sequence[str | None]) -> Iterator[str]:
         """Yield each prediction as JSON, without fields that only the API has.
@@ -168,7 +93,7 @@ class LinePredictor:
         """
         import numpy as np
 
-        from setwise.models.predictor import most_likely
+        from setwise.models.predictions import most_likely
 
         label = self._labels
         sets = predictions.candidates
@@ -278,7 +203,9 @@ def _up_to_the_fault(
     try:
         predicted = predict()
     except DataError as error:
-        yield line_predictor([line for line in block if line[0] < (error.line or 0)])
+        # An earlier line may be unfit for the model, which is seen once all lines are parsed.
+        before = [line for line in block if line[0] < (error.line or 0)]
+        yield from _up_to_the_fault(line_predictor, before, partial(line_predictor, before))
         raise
     yield predicted
 

@@ -4,18 +4,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from setwise.models.calibration.calibrators import AgreementSets
-from setwise.models.data.answer_parsing import AnswerError, UnknownLabels
-from setwise.models.data.answers import ModelAnswers
+from setwise.models.data.answer_parsing import parse_answer
+from setwise.models.data.document_error import DocumentError, UnknownNames
+from setwise.models.data.documents import PredictionInput
 from setwise.models.evaluation.answer_explanation import weigh_answer
-from setwise.models.evaluation.explanation import document_row, seen_sets, weigh_terms
-from setwise.models.predictor import SetPredictions, SetPredictor, UnknownFeatures, likely_columns
+from setwise.models.evaluation.explanation import seen_sets, weigh_terms
+from setwise.models.predictions import SetPredictions, likely_columns
+from setwise.models.predictor import SetPredictor
 from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.service.domain import errors
 from setwise.service.domain.predictions import (
@@ -91,7 +91,8 @@ class LoadedPredictor:
 
     def _score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         """Score documents together; raises `InvalidRequest` if one cannot be read."""
-        predictions = predict(self._predictor, documents)
+        with _refusing(documents, self._predictor.label_names):
+            predictions = self._predictor.score(self._inputs(documents))
         shown, own = predictions, None
         if self._calibrator is not None:
             own = predictions.confidence
@@ -105,6 +106,19 @@ class LoadedPredictor:
             calibrator_version=self.calibrator_version,
             uncalibrated=own is None and isinstance(self._predictor.calibrator, AgreementSets),
         )
+
+    def _inputs(self, documents: Sequence[Document]) -> list[PredictionInput]:
+        """Return documents for the model; raises `DocumentError` if an answer is malformed."""
+        return [
+            PredictionInput(
+                document.text,
+                document.features,
+                parse_answer({**document.answer, "metadata": document.metadata}, place)
+                if self.external and document.answer is not None
+                else None,
+            )
+            for place, document in enumerate(documents)
+        ]
 
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
         """Return whether each label set occurs in training documents; True if unknown."""
@@ -126,17 +140,12 @@ class LoadedPredictor:
         ]
         if faults:
             raise errors.InvalidRequest("These labels cannot be explained.", faults)
-        content = document.text if document.text is not None else document.features
+        with _refusing([document], self._predictor.label_names):
+            read = self._predictor.read(self._inputs([document]))
         if self.external:
-            answers, beside = read_answered(self._predictor, document)
-            weighed = weigh_answer(self._predictor, answers, beside, labels)
+            weighed = weigh_answer(self._predictor, read, labels)
         else:
-            try:
-                row = document_row(self._predictor, content or {})
-            except ValueError as error:
-                why = f"The document cannot be explained: {error}."
-                raise errors.InvalidRequest(why) from error
-            weighed = weigh_terms(self._predictor, row, labels)
+            weighed = weigh_terms(self._predictor, read.rows.to_matrix(), labels)
         return [tuple(TermWeight(term.name, term.weight) for term in terms) for terms in weighed]
 
     def warm_up(self) -> None:
@@ -159,77 +168,37 @@ class LoadedPredictor:
         self._score([document])
 
 
-def predict(predictor: SetPredictor, documents: Sequence[Document]) -> SetPredictions:
-    """Return a model's predictions of documents.
-
-    Raises `InvalidRequest` if a document lacks what the model reads, or has features or labels
-    that it does not know.
-    """
-    if predictor.kind == "text":
-        return predictor.predict_texts(_texts(predictor, documents))
-    if predictor.kind == "vectors":
-        with _checked_features():
-            return predictor.predict_features(_features(documents))
-    answers = _answers(predictor, documents)
-    if predictor.vectorizer is not None:
-        return predictor.predict_answers(answers, texts=_texts(predictor, documents))
-    return predictor.predict_answers(answers, X=_vectors(predictor, documents))
-
-
-def read_answered(
-    predictor: SetPredictor, document: Document
-) -> tuple[ModelAnswers, csr_array | None]:
-    """Return the answer that an external model reads, and the row; see `predict`."""
-    answers = _answers(predictor, [document])
-    if predictor.vectorizer is not None:
-        return answers, predictor.text_rows(_texts(predictor, [document])).to_matrix()
-    return answers, _vectors(predictor, [document])
-
-
-def _vectors(predictor: SetPredictor, documents: Sequence[Document]) -> csr_array | None:
-    """Return the features that a model reads beside answers; None if it reads none."""
-    if not predictor.feature_names:
-        return None
-    with _checked_features():
-        return predictor.feature_rows(_features(documents)).to_matrix()
-
-
-def _answers(predictor: SetPredictor, documents: Sequence[Document]) -> ModelAnswers:
-    for document in documents:
-        if document.answer is None:
-            _refuse(
-                "/document",
-                "The active model reads another model's answers: send scores, candidates or "
-                "labels, beside the text if there is one.",
-            )
-    rows = [{**(document.answer or {}), "metadata": document.metadata} for document in documents]
+@contextmanager
+def _refusing(documents: Sequence[Document], labels: tuple[str, ...]) -> Iterator[None]:
+    """Raise `InvalidRequest` in place of what the model says of a document."""
     try:
-        return predictor.read_answers(rows)
-    except AnswerError as error:
+        yield
+    except DocumentError as error:
         raise errors.InvalidRequest(
-            f"The other model's answer cannot be read: {error.fault}; {error.cure}.",
-            _faults(error, documents[error.document], predictor.label_names),
+            f"The document cannot be read: {error.fault}; {error.cure}.",
+            _faults(error, documents[error.document], labels),
         ) from error
 
 
 def _faults(
-    error: AnswerError, document: Document, labels: tuple[str, ...]
+    error: DocumentError, document: Document, labels: tuple[str, ...]
 ) -> list[errors.FieldFault]:
     # Metadata stands beside the document in a request.
     path = error.path if error.path.startswith("/metadata") else f"/document{error.path}"
-    if not isinstance(error, UnknownLabels):
+    if not isinstance(error, UnknownNames):
         return [errors.FieldFault(path, f"{error.fault}; {error.cure}")]
     named = error.names[:MOST_NAMED]
-    meant = {name: _hint(name, labels) for name in named[:MOST_HINTED]}
+    likely = named[:MOST_HINTED] if error.noun == "label" else ()
+    meant = {name: _hint(name, labels) for name in likely}
     faults = [
         errors.FieldFault(
             f"{path}/{_place(error.path, name, document)}",
-            f"is not a label of the active model{meant.get(name, '')}",
+            f"is not a {error.noun} of the active model{meant.get(name, '')}",
         )
         for name in named
     ]
     if len(error.names) > len(named):
-        more = f"has {len(error.names) - len(named)} more labels that the active model lacks"
+        more = f"has {len(error.names) - len(named)} more {error.noun}s that the active model lacks"
         faults.append(errors.FieldFault(path, more))
     return faults
 
@@ -239,52 +208,15 @@ def _hint(label: str, labels: tuple[str, ...]) -> str:
     return question(nearest(label, labels))
 
 
-def _place(path: str, label: str, document: Document) -> str:
-    """Return where a label stands: its name in scores, its number in a set."""
+def _place(path: str, name: str, document: Document) -> str:
+    """Return where a name stands: itself in an object, its number in a set."""
     answer = document.answer or {}
-    if path == "/scores":
-        return escaped(label)
+    if path in ("/scores", "/features"):
+        return escaped(name)
     if path == "/labels":
-        return str(list(answer["labels"]).index(label))
+        return str(list(answer["labels"]).index(name))
     number = int(path.split("/")[2])
-    return str(list(answer["candidates"][number]["labels"]).index(label))
-
-
-def _texts(predictor: SetPredictor, documents: Sequence[Document]) -> list[str]:
-    texts = [document.text for document in documents if document.text is not None]
-    if len(texts) < len(documents) and predictor.kind == "external":
-        _refuse("/document/text", "The active model reads the text too: send it with the answer.")
-    if len(texts) < len(documents):
-        _refuse("/document/features", "The active model reads text: send text, not features.")
-    return texts
-
-
-def _features(documents: Sequence[Document]) -> list[dict[str, float]]:
-    rows = []
-    for document in documents:
-        if document.features is None:
-            _refuse("/document/text", "The active model reads vectors: send features, not text.")
-        rows.append(dict(document.features))
-    return rows
-
-
-def _refuse(pointer: str, detail: str) -> NoReturn:
-    raise errors.InvalidRequest(detail, [errors.FieldFault(pointer, detail)])
-
-
-@contextmanager
-def _checked_features() -> Iterator[None]:
-    try:
-        yield
-    except UnknownFeatures as error:
-        detail = "is not a feature of the active model"
-        raise errors.InvalidRequest(
-            f"The document has {error}.",
-            [
-                errors.FieldFault(f"/document/features/{escaped(name)}", detail)
-                for name in error.names
-            ],
-        ) from error
+    return str(list(answer["candidates"][number]["labels"]).index(name))
 
 
 def scored_sets(

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from setwise.models.predictor import SetPredictions, SetPredictor
+from setwise.models.data.answer_parsing import parse_answer
+from setwise.models.data.documents import PredictionInput
+from setwise.models.predictor import SetPredictor
 from setwise.models.storage.artifacts import load
 
 if TYPE_CHECKING:
@@ -56,24 +58,20 @@ class _LabelSets:
 
         Raises
         ------
-        ValueError
-            If the columns are not those that the model takes.
+        DocumentError
+            If the columns are not those that the model takes, or a text is missing.
         TypeError
-            If a text is missing.
+            If a text is no string.
         """
         import pandas as pd
 
         model = self._predictor
         documents = _as_frame(documents)
-        if model.vectorizer is not None:
-            _check_texts(documents)
-        if model.kind == "external":
-            predictions = self._of_answers(documents)
-        elif model.vectorizer is not None:
-            predictions = model.predict_texts(documents["text"].tolist())
-        else:
-            rows = [row.dropna().to_dict() for _, row in documents.iterrows()]
-            predictions = model.predict_features(rows)
+        rows = [
+            {name: value for name, value in row.items() if not _is_missing(value)}
+            for row in documents.to_dict("records")
+        ]
+        predictions = model.score([self._input(place, row) for place, row in enumerate(rows)])
         ranked = [predictions.ranked(row) for row in range(len(predictions))]
         columns: dict[str, list[Any]] = {
             "labels": [list(sets[0].labels) for sets in ranked],
@@ -92,24 +90,19 @@ class _LabelSets:
             ]
         return pd.DataFrame(columns, index=documents.index)
 
-    def _of_answers(self, documents: "pd.DataFrame") -> SetPredictions:
-        model = self._predictor
-        rows = [
-            {name: value for name, value in row.items() if not _is_missing(value)}
-            for row in documents.to_dict("records")
-        ]
-        answers = model.read_answers(
-            [
-                {name: _plain(row[name]) for name in ANSWERS if name in row}
-                | {"metadata": {name: row[name] for name in model.numbers if name in row}}
-                for row in rows
-            ]
-        )
+    def _input(self, place: int, row: dict[str, Any]) -> PredictionInput:
+        """Return the document of a row without its empty cells."""
+        model, answer = self._predictor, None
+        beside: set[str] = set()
+        if model.kind == "external":
+            given = {name: _plain(row[name]) for name in ANSWERS if name in row}
+            numbers = {name: row[name] for name in model.numbers if name in row}
+            answer = parse_answer(given | {"metadata": numbers}, place)
+            beside = {*ANSWERS, *model.numbers} - {*model.feature_names}
         if model.vectorizer is not None:
-            return model.predict_answers(answers, documents["text"].tolist())
-        names = model.feature_names
-        X = np.array([[float(row.get(name, 0.0)) for name in names] for row in rows])
-        return model.predict_answers(answers, X=X if names else None)
+            return PredictionInput(text=row.get("text"), answer=answer)
+        features = {name: value for name, value in row.items() if name not in beside}
+        return PredictionInput(features=features, answer=answer)
 
 
 def save_model(artifact: str | Path, path: str | Path, **options: Any) -> None:  # noqa: ANN401
@@ -222,14 +215,6 @@ def _as_frame(documents: Any) -> "pd.DataFrame":  # noqa: ANN401  # whatever MLf
     if len(frame) == 1 and "text" in frame and isinstance(frame["text"].iloc[0], _COLUMNS):
         return pd.DataFrame(dict(frame.iloc[0]))  # MLflow made one row of a mapping of lists
     return frame
-
-
-def _check_texts(documents: "pd.DataFrame") -> None:
-    if "text" not in documents:
-        raise ValueError("there is no column 'text'; give the documents there")
-    for place, text in zip(documents.index, documents["text"], strict=True):
-        if not isinstance(text, str):
-            raise TypeError(f"the text of row {place} is {text!r}; give a string")
 
 
 def _is_missing(value: object) -> bool:

@@ -114,4 +114,4 @@ def test_what_cannot_be_explained_is_one_line(artifacts, mixture, tmp_path, caps
     message = refusal(
         capsys, *EXPLAIN, artifacts.vectors, "--document", mixture / "new.jsonl", "--json"
     )
-    assert "line 1: a document of text, but the model was trained on vectors" in message
+    assert "line 1: text: this model reads features, not text" in message

@@ -168,7 +168,7 @@ def test_a_model_of_answers_is_trained_tested_and_predicts(tmp_path, capsys):
     assert ["lung"] in [candidate["labels"] for candidate in line["candidates"]]
     for wrong, message in (
         ({"text": "cough"}, "line 2: it has no answer"),
-        ({"labels": ["lung"]}, "line 2: no text, but the model was trained on text and answers"),
+        ({"labels": ["lung"]}, 'line 2: there is no "text", which this model reads; give "text"'),
         ({"text": "cough", "answer": ["toe"]}, "line 2: answer: unknown label 'toe'"),
     ):
         file = write_lines(tmp_path / "wrong.jsonl", [alone, wrong])
@@ -381,10 +381,14 @@ def test_named_features_are_predicted(folder, tmp_path, capsys):
         (
             "texts",
             {"features": {"f1": 1}},
-            "a document of features, but the model was",
+            'features: this model reads text, not features; give "text"',
         ),
-        ("vectors", {"text": "a"}, "a document of text, but the model was trained on vectors; "),
-        ("vectors", {"features": {"f9": 1}}, "feature 'f9' is unknown to the model"),
+        ("vectors", {"text": "a"}, "text: this model reads features, not text; "),
+        (
+            "vectors",
+            {"features": {"f9": 1}},
+            "features: unknown feature 'f9'; give features of the model",
+        ),
         ("texts", {"id": "a"}, "no 'text' or 'features'"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from setwise.models.data.lines import DataError
 from setwise.models.options import TrainingOptions
-from setwise.models.predictor import most_likely
+from setwise.models.predictions import most_likely
 from setwise.models.training import train
 from setwise.service.cli import prediction_lines
 from setwise.service.cli.prediction_lines import (
@@ -98,6 +98,15 @@ def test_everything_before_a_fault_is_written(predictor, small_blocks, jobs, fau
     with pytest.raises(DataError, match=f"^a, line {fault}: not JSON"):
         out.writelines(predicted_lines(predictor, "a", lines, 10, forks(jobs)))
     assert len(out.getvalue().splitlines()) == fault - 1
+
+
+def test_the_first_of_two_faults_is_named(predictor, small_blocks):
+    lines = as_lines(stories(6))
+    lines[2:5:2] = (3, b'{"features": {"f1": 1}}'), (5, b"no JSON")  # one unfit, one unreadable
+    out = io.StringIO()
+    with pytest.raises(DataError, match=r"^a, line 3: features: this model reads text"):
+        out.writelines(predicted_lines(predictor, "a", lines, 10))
+    assert len(out.getvalue().splitlines()) == 2
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -7,6 +7,8 @@ import warnings
 import pytest
 
 from setwise.integrations.mlflow import _LabelSets, log_model, save_model
+from setwise.models.data.answers import ModelAnswers
+from setwise.models.data.document_error import DocumentError
 from setwise.models.storage.artifacts import load, save
 from setwise.models.storage.sealed_folder import ArtifactError
 from setwise.models.training_external import start_external
@@ -73,8 +75,10 @@ def test_documents_may_be_mappings_and_texts_must_be_strings(artifacts, tmp_path
         assert alone.predict(several).to_dict("list") == expected
     assert served.predict({"text": TEXTS[0]})["labels"].tolist() == expected["labels"][:1]
     for missing in (None, float("nan")):
-        with pytest.raises(TypeError, match=r"text of row 1 is .*give a string"):
+        with pytest.raises(DocumentError, match='document 2: there is no "text"'):
             served.predict(pd.DataFrame({"text": [TEXTS[0], missing]}))
+    with pytest.raises(TypeError, match="text 1 is of type int; give strings"):
+        alone.predict([{"text": TEXTS[0]}, {"text": 7}])
 
 
 def test_a_saved_artifact_predicts_vectors_and_holds_no_code(artifacts, tmp_path):
@@ -112,7 +116,7 @@ def test_a_model_of_answers_reads_them_from_columns(tmp_path):
     ]
     found = served.predict(pd.DataFrame(rows))
     alone = load(tmp_path / "started")
-    expected = alone.predict_answers(alone.read_answers(rows))
+    expected = alone.predict_answers(ModelAnswers.of(alone.label_names, rows))
     assert found["confidence"].tolist() == expected.top_confidence().tolist()
     assert found["labels"].tolist()[:3:2] == [["storm"], ["flood", "storm"]]
     with pytest.raises(ValueError, match="'fog'"):

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import Dataset
 from setwise.models.options import TrainingOptions
-from setwise.models.predictor import SetPredictions
+from setwise.models.predictions import SetPredictions
 from setwise.models.training import train
 from tests.models.conftest import quietly
 from tests.models.corpora import dataset, texts, vectors

@@ -229,7 +229,7 @@ def test_bad_data_is_refused(X, y, match: str) -> None:
 def test_a_model_of_texts_refuses_numbers_and_the_reverse(fitted, words) -> None:
     with pytest.raises(ValueError, match="fitted on texts"):
         fitted.predict(words)
-    with pytest.raises(ValueError, match="trained on vectors"):
+    with pytest.raises(ValueError, match="reads features, not text"):
         tiny().fit(words, LISTS).predict(TEXTS)
 
 

@@ -12,9 +12,11 @@ from setwise.models.calibration.recalibration import (
     ConfidenceCorrection,
     ReviewOutcomes,
 )
-from setwise.models.data.answer_parsing import AnswerError
+from setwise.models.data.answer_parsing import parse_answer
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import concatenate_datasets
+from setwise.models.data.document_error import DocumentError
+from setwise.models.data.documents import PredictionInput
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.options import TrainingOptions
@@ -30,6 +32,11 @@ QUICK = TrainingOptions(preset="paper", calibrator="isotonic", n_folds=2, n_jobs
 def alone(data):
     """Return the data set without its documents."""
     return replace(data, texts=None, X=None, feature_names=None)
+
+
+def score(predictor, answers):
+    """Return what a model says of answers as clients send them."""
+    return predictor.score([PredictionInput(answer=parse_answer(each)) for each in answers])
 
 
 def assert_same(first, second, **tolerance):
@@ -148,9 +155,9 @@ def test_answers_that_do_not_suit_the_model_are_refused(of_sets, model_of):
         predictor.predict_answers(ModelAnswers.none(1, 2))
     with pytest.raises(ValueError, match="need the numbers length"):
         predictor.predict_answers(few)
-    with pytest.raises(ValueError, match="what another model says"):
+    with pytest.raises(DocumentError, match="no answer of another model"):
         predictor.predict_texts(["fever"])
-    with pytest.raises(ValueError, match="what another model says"):
+    with pytest.raises(DocumentError, match="no answer of another model"):
         predictor.predict_features([{"f1": 1.0}])
     plain = model_of(corpora.texts(120), QUICK)
     with pytest.raises(ValueError, match="trained on text: send no answers"):
@@ -166,18 +173,18 @@ def test_answers_that_do_not_suit_the_model_are_refused(of_sets, model_of):
 def test_what_the_model_has_not_learnt_from_is_refused(kind, learnt):
     predictor = train(alone(corpora.answered(corpora.texts(60), kind)), QUICK)
     documents = [{"scores": {"label 0": 0.5}}, {"labels": ["label 0"]}]
-    with pytest.raises(AnswerError, match=f"the model learnt from: {learnt};") as caught:
-        predictor.read_answers(documents)
+    with pytest.raises(DocumentError, match=f"the model learnt from: {learnt};") as caught:
+        score(predictor, documents)
     assert caught.value.document == (1 if kind == "scores" else 0)
     both = {**documents[0], **documents[1]}
-    assert len(predictor.predict_answers(predictor.read_answers([both]))) == 1
+    assert len(score(predictor, [both])) == 1
 
 
 def test_truth_may_name_labels_that_no_answer_knows():
     data = alone(corpora.answered(corpora.texts(60), "labels"))
     truth = csr_array(np.pad(data.Y.toarray(), ((0, 0), (0, 1)), constant_values=1))
     predictor = train(replace(data, Y=truth, label_names=(*data.label_names, "new")), QUICK)
-    found = predictor.predict_answers(predictor.read_answers([{"labels": ["label 0"]}]))
+    found = score(predictor, [{"labels": ["label 0"]}])
     assert found.ranked(0)[0].labels[-1] == "new"
 
 

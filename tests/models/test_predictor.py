@@ -13,8 +13,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from setwise.models.data.document_error import DocumentError, UnknownNames
+from setwise.models.data.documents import PredictionInput
 from setwise.models.options import TrainingOptions
-from setwise.models.predictor import UnknownFeatures, likely_columns, most_likely
+from setwise.models.predictions import likely_columns, most_likely
 from setwise.models.sets.search import k_best_sets
 from tests.models.corpora import texts, vectors
 
@@ -128,15 +130,16 @@ def test_a_feature_is_known_in_every_spelling(of_vectors):
 
 
 def test_unknown_features_are_named(of_vectors):
-    with pytest.raises(UnknownFeatures, match="unknown features: 'g', 'h'") as refusal:
-        of_vectors.predict_features([{"f0": 1.0}, {"g": 1.0, "f1": 0.0, "h": 2.0}])
-    assert refusal.value.names == ("g", "h")
+    with pytest.raises(UnknownNames, match="unknown features 'g', 'h'") as refusal:
+        of_vectors.predict_features([{"f0": 1.0}, {"g": 1.0, "f1": 0.0, "h": 2.0}, {"i": 1.0}])
+    assert (refusal.value.document, refusal.value.names) == (1, ("g", "h"))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
 def test_numbers_without_a_finite_float32_are_refused_by_name(of_vectors, value):
-    with pytest.raises(ValueError, match="feature 'f3'"):
-        of_vectors.predict_features([{"f3": value}])
+    with pytest.raises(DocumentError) as refusal:
+        of_vectors.predict_features([{"f1": 0.0}, {}, {"f1": 1.0, "f3": value}])
+    assert (refusal.value.document, refusal.value.path) == (2, "/features/f3")
 
 
 def test_known_features_count_what_training_saw(model_of):
@@ -198,11 +201,32 @@ def test_no_documents_give_no_predictions(of_vectors, of_texts):
     assert len(of_texts.predict_texts([])) == 0
 
 
-def test_the_wrong_kind_of_document_is_refused(of_vectors, of_texts):
-    with pytest.raises(ValueError, match="send features, not text"):
-        of_vectors.predict_texts(["fever"])
-    with pytest.raises(ValueError, match="send text, not features"):
-        of_texts.predict_features([{"fever": 1.0}])
+def test_documents_are_scored_in_whatever_form_the_model_reads(of_vectors, of_texts):
+    numbers, words = {"f0": 1.0}, "fever cough"
+    of_numbers = of_vectors.score([PredictionInput(features=numbers)])
+    assert equal(of_numbers, of_vectors.predict_features([numbers]))
+    assert equal(of_texts.score([PredictionInput(words)]), of_texts.predict_texts([words]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "path", "fault"),
+    [
+        ("of_vectors", PredictionInput("fever"), "/text", "this model reads features, not text"),
+        ("of_texts", PredictionInput(features={}), "/features", "this model reads text, not"),
+        ("of_vectors", PredictionInput(), "", 'there is no "features"'),
+        ("of_texts", PredictionInput(), "", 'there is no "text"'),
+    ],
+)
+def test_the_first_document_of_another_form_is_named(kind, document, path, fault, request):
+    readable = PredictionInput("cough", {"f0": 1.0})
+    with pytest.raises(DocumentError, match=fault) as refusal:
+        request.getfixturevalue(kind).score([readable, document, document])
+    assert (refusal.value.document, refusal.value.path) == (1, path)
+
+
+def test_one_string_is_no_sequence_of_texts(of_texts):
+    with pytest.raises(TypeError, match="not one string"):
+        of_texts.predict_texts("fever")
 
 
 def test_another_number_of_columns_is_refused(of_vectors):

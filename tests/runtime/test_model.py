@@ -4,6 +4,7 @@ import itertools
 import math
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,10 @@ import pytest
 import structlog
 
 from setwise.models.calibration.recalibration import COLUMNS, ConfidenceCorrection
+from setwise.models.data.documents import PredictionInput
 from setwise.models.options import TrainingOptions
-from setwise.models.predictor import SetPredictions, SetPredictor
+from setwise.models.predictions import SetPredictions
+from setwise.models.predictor import SetPredictor
 from setwise.models.sets.decider import SetDecider
 from setwise.models.sets.decisions import SharedThreshold
 from setwise.models.storage.artifacts import load, save
@@ -302,12 +305,12 @@ def test_a_model_that_cannot_predict_is_not_activated(
 ) -> None:
     model = world.activate("new")
 
-    def absurd(self: SetPredictor, texts: object) -> SetPredictions:
-        found = predict(self, texts)  # type: ignore[arg-type]
+    def absurd(self: SetPredictor, inputs: Sequence[PredictionInput]) -> SetPredictions:
+        found = score(self, inputs)
         return replace(found, confidence=found.confidence * np.nan)
 
-    predict = SetPredictor.predict_texts
-    monkeypatch.setattr(SetPredictor, "predict_texts", absurd)
+    score = SetPredictor.score
+    monkeypatch.setattr(SetPredictor, "score", absurd)
     with pytest.raises(errors.ModelDamaged, match="failed to predict"):
         world.registry.load(model)
 
@@ -340,10 +343,13 @@ def test_unknown_features_are_named(artifacts: Artifacts) -> None:
 def test_a_document_of_the_wrong_kind_is_refused(artifacts: Artifacts) -> None:
     vectors = LoadedPredictor(load(artifacts.vectors))
     (fault,) = refusal(vectors, Document(text="x")).faults
-    assert (fault.pointer, "send features" in fault.detail) == ("/document/text", True)
+    assert (fault.pointer, "reads features, not text" in fault.detail) == ("/document/text", True)
     text = LoadedPredictor(load(artifacts.text))
     (fault,) = refusal(text, Document(features={"length": 1.0})).faults
-    assert (fault.pointer, "send text" in fault.detail) == ("/document/features", True)
+    assert (fault.pointer, "reads text, not features" in fault.detail) == (
+        "/document/features",
+        True,
+    )
 
 
 def test_a_model_that_was_loaded_for_activation_is_not_loaded_again(artifacts: Artifacts) -> None:
@@ -405,7 +411,7 @@ def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
     with pytest.raises(errors.InvalidRequest) as refused:
         predictor.explain(document, [label, "nonsense"])
     assert [fault.pointer for fault in refused.value.faults] == ["/labels/1"]
-    with pytest.raises(errors.InvalidRequest, match="vectors"):
+    with pytest.raises(errors.InvalidRequest, match="reads features"):
         LoadedPredictor(load(artifacts.vectors)).explain(document, [])
 
 

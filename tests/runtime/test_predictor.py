@@ -106,7 +106,7 @@ def test_of_thousands_of_unknown_labels_some_are_named() -> None:
 
 def test_a_document_without_an_answer_is_told_what_to_send() -> None:
     error, found = refused(STARTED, Document(text="wheat"))
-    assert (found, "send scores, candidates or labels" in error.detail) == (["/document"], True)
+    assert (found, "give scores, candidates or labels" in error.detail) == (["/document"], True)
 
 
 def test_limits_of_a_document_suit_the_model() -> None:
@@ -135,7 +135,7 @@ def test_a_model_of_texts_and_answers_reads_both(reads_text: SetPredictor) -> No
     assert [one.confidence for one in scored] == expected.top_confidence().tolist()
     assert not scored[0].uncalibrated
     _, pointers = refused(served, given[0]._replace(text=None))
-    assert pointers == ["/document/text"]
+    assert pointers == ["/document"]
     _, pointers = refused(served, given[0]._replace(metadata={"length": "long"}))
     assert pointers == ["/metadata/length"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from setwise.models.predictor import SetPredictions
+from setwise.models.predictions import SetPredictions
 from setwise.models.sets.candidates import CandidateSets
 from setwise.service.domain.predictions import Candidate, Marginal, ScoredSet
 from setwise.service.runtime.predictor import MOST_MARGINALS, scored_sets

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.lines import DataWarning
 from setwise.models.storage.artifacts import load
 from setwise.service.domain.annotators import GroupChange, Rates
@@ -318,7 +319,8 @@ def test_an_external_model_learns_which_set_to_announce_and_keeps_all_its_labels
     model = load(target)
     assert (model.kind, [*model.label_names], model.numbers) == ("external", labels, ("tries",))
     new = made[220:]
-    answers = model.read_answers([{"labels": one["labels"][:1]} for one in new])
+    answered = [{"labels": one["labels"][:1]} for one in new]
+    answers = ModelAnswers.of(model.label_names, answered, numbers=model.numbers)
     predicted = model.predict_answers(answers, [str(one["text"]) for one in new])
     right = sum(
         predicted.ranked(place)[0].labels == tuple(one["labels"]) for place, one in enumerate(new)

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
+from setwise.models.data.documents import PredictionInput
 from setwise.models.evaluation.confusions import ConfusedLabels, confused_labels
 from setwise.models.evaluation.evaluation import measure, reading, train_seconds
 from setwise.models.evaluation.explanation import weigh_terms
@@ -181,7 +182,7 @@ def _terms(
     if predictor.kind == "external" or not known:
         return {}
     if dataset.texts is not None:
-        document = predictor.text_rows([dataset.texts[row]]).to_matrix()
+        document = predictor.read([PredictionInput(text=dataset.texts[row])]).rows.to_matrix()
     elif dataset.X is not None:
         document = dataset.X[row : row + 1]
     else:

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 from setwise.limits import MOST_SETS
-from setwise.models.data.answer_parsing import (
-    AnswerError,
-    UnknownLabels,
-    parse_answer,
-)
+from setwise.models.data.answer_parsing import parse_answer
 from setwise.models.data.answers import ModelAnswers, concatenate_answers
+from setwise.models.data.document_error import DocumentError, UnknownNames
 
 LABELS = ("ash", "birch", "cedar")
 
@@ -132,7 +129,7 @@ def test_a_matrix_of_scores_that_are_no_probabilities_is_refused(wrong):
     ],
 )
 def test_a_wrong_answer_is_refused_with_its_place(document, path, message):
-    with pytest.raises(AnswerError, match="document 2") as caught:
+    with pytest.raises(DocumentError, match="document 2") as caught:
         ModelAnswers.of(LABELS, [{"labels": []}, document], numbers=("age",))
     assert (caught.value.document, caught.value.path) == (1, path)
     assert message in str(caught.value)
@@ -147,7 +144,7 @@ def test_a_wrong_answer_is_refused_with_its_place(document, path, message):
     ],
 )
 def test_unknown_labels_are_named(document, path):
-    with pytest.raises(UnknownLabels, match="unknown labels 'oak', 'elm'") as caught:
+    with pytest.raises(UnknownNames, match="unknown labels 'oak', 'elm'") as caught:
         ModelAnswers.of(LABELS, [document])
     assert caught.value.names == ("oak", "elm")
     assert (caught.value.document, caught.value.path) == (0, path)
@@ -155,7 +152,7 @@ def test_unknown_labels_are_named(document, path):
 
 def test_of_many_unknown_labels_a_few_are_named():
     document = {"scores": {f"label {i}": 0.5 for i in range(3000)}}
-    with pytest.raises(UnknownLabels, match="and 2995 more; give labels of the model") as caught:
+    with pytest.raises(UnknownNames, match="and 2995 more; give labels of the model") as caught:
         ModelAnswers.of(LABELS, [document])
     assert len(caught.value.names) == 3000
 
@@ -233,7 +230,7 @@ def test_answers_move_to_other_columns_unless_a_label_is_missing():
     other = ("cedar", "oak", "ash", "birch")
     moved = ModelAnswers.of(LABELS, documents).in_columns_of(LABELS, other)
     assert_same(moved, replace(ModelAnswers.of(other, documents), **order_of(moved)))
-    with pytest.raises(UnknownLabels, match="cedar"):
+    with pytest.raises(UnknownNames, match="cedar"):
         ModelAnswers.of(LABELS, [{"labels": ["ash", "cedar"]}]).in_columns_of(
             LABELS, ("ash", "birch")
         )

@@ -5,16 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from setwise.models.data.documents import PredictionInput
 from setwise.models.evaluation.explanation import (
     _by_mixture,
     describe_model,
-    document_row,
     explain_rows,
     seen_sets,
     weigh_terms,
 )
 from setwise.models.options import METHODS, TrainingOptions
-from setwise.models.predictor import RankedSet, UnknownFeatures
+from setwise.models.predictions import RankedSet
 from tests.models.corpora import dataset, texts
 
 # Documents of two kinds; `reflection` mostly comes with `lake` and `water`, and has no feature.
@@ -151,24 +151,15 @@ def test_the_empty_set_is_explained_without_a_reason(fitted):
         assert why.reasons == ()
 
 
-def test_documents_become_the_rows_that_are_predicted(fitted):
+def test_a_document_is_explained_as_it_is_predicted(fitted):
     of_text, of_vectors = fitted("br", texts()), fitted("br", pictures())
-    (why,) = explain_rows(of_text, document_row(of_text, "note insulin glucose"))
+    read = of_text.read([PredictionInput("note insulin glucose")])
+    (why,) = explain_rows(of_text, read.rows.to_matrix())
     assert "label 3" in why.labels
-    seen = of_vectors.predict_features([{"f2": 1.0, "f0": 0.5}])
-    (why,) = explain_rows(of_vectors, document_row(of_vectors, {"f2": 1.0, "f0": 0.5}))
-    assert why.labels == seen.ranked(0)[0].labels
-    assert why.confidence == seen.ranked(0)[0].confidence
-
-
-def test_documents_that_the_model_cannot_read_are_refused(fitted):
-    of_text, of_vectors = fitted("br", texts()), fitted("br", pictures())
-    with pytest.raises(ValueError, match="send text, not features"):
-        document_row(of_text, {"f0": 1.0})
-    with pytest.raises(ValueError, match="send features, not text"):
-        document_row(of_vectors, "a lake")
-    with pytest.raises(UnknownFeatures, match="'moon'"):
-        document_row(of_vectors, {"moon": 1.0})
+    document = PredictionInput(features={"f2": 1.0, "f0": 0.5})
+    (why,) = explain_rows(of_vectors, of_vectors.read([document]).rows.to_matrix())
+    seen = of_vectors.score([document]).ranked(0)[0]
+    assert (why.labels, why.confidence) == (seen.labels, seen.confidence)
 
 
 def test_terms_for_and_against_add_up_to_the_labels_log_odds(predictor):

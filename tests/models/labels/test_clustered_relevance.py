@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 
+from setwise.models.data.documents import PredictionInput
 from setwise.models.evaluation.explanation import weigh_terms
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.clustered_relevance import CLUSTER_POWER, ClusteredRelevance
@@ -128,7 +129,7 @@ def test_terms_add_up_to_the_log_odds_of_a_label_and_a_power_of_its_cluster(tmp_
     data = corpora.texts(120)
     save(train(data, replace(SMALL, calibrator="isotonic")), tmp_path / "model")
     model = load(tmp_path / "model")
-    row = model.text_rows(["rash itch"]).to_matrix()
+    row = model.read([PredictionInput("rash itch")]).rows.to_matrix()
     terms = dict(weigh_terms(model, row, ["label 1"])[0])
     assert terms["rash"] > 0.0
     base, features = model.base, model.base.weighting_.transform(model.scaled(row))

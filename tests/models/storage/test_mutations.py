@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from setwise.models.data.answer_parsing import AnswerError
+from setwise.models.data.document_error import DocumentError
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.options import TrainingOptions
-from setwise.models.predictor import SetPredictions, SetPredictor
+from setwise.models.predictions import SetPredictions
+from setwise.models.predictor import SetPredictor
 from setwise.models.storage.artifacts import load, read_calibration_rows, save
 from setwise.models.storage.sealed_folder import ArtifactError
 from setwise.models.training_external import start_external
@@ -98,7 +99,7 @@ def test_every_part_predicts_bit_for_bit_as_before(artifacts: Path, name: str) -
 def assert_predicts(model: SetPredictor, what: str) -> None:
     if isinstance(model.base, GivenScores) and not model.base.reads_sets_:
         # A model that reads scores alone is sound; the answers here have none.
-        with pytest.raises(AnswerError, match="the model learnt from: scores"):
+        with pytest.raises(DocumentError, match="the model learnt from: scores"):
             predictions(model)
         return
     found = predictions(model)
