@@ -43,8 +43,8 @@ import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.bench_pages import LABELS, PASSWORD, fill
-from benchmarks.bench_service import _free_port, _postgres, _running
 from benchmarks.demo_notes import generate_notes
+from benchmarks.loaded_servers import free_port, postgres, running
 from benchmarks.look_at_pages import Seen, look
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.options import TrainingOptions
@@ -187,7 +187,7 @@ def _settings(kind: str, folder: Path) -> Iterator[Settings]:
     with ExitStack() as stack:
         url = f"sqlite:///{folder / 'desk.db'}"
         if kind == "postgresql":
-            url = stack.enter_context(_postgres())
+            url = stack.enter_context(postgres())
         yield Settings(data_dir=folder / "data", database_url=url, log_level="warning")
 
 
@@ -234,7 +234,7 @@ def _text(draw: random.Random, n_labels: int, certain: int | None = None) -> tup
 
 @contextmanager
 def _served(settings: Settings) -> Iterator[str]:
-    port = _free_port()
+    port = free_port()
     environment = os.environ | {
         "SETWISE_DATA_DIR": str(settings.data_dir),
         "SETWISE_DATABASE_URL": settings.database_url,
@@ -242,7 +242,7 @@ def _served(settings: Settings) -> Iterator[str]:
         "OMP_NUM_THREADS": "1",
     }
     command = [str(Path(sys.executable).with_name("setwise")), "serve", "--port", str(port)]
-    with _running(command, port, environment):
+    with running(command, port, environment):
         yield f"http://127.0.0.1:{port}"
 
 

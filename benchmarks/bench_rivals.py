@@ -26,15 +26,16 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import rival_pipeline
-from benchmarks.bench_service import (
+from benchmarks.loaded_servers import (
     PATIENCE_S,
     Measurement,
     Server,
-    _first_answer,
-    _free_port,
-    _load,
-    _running,
-    _setwise,
+    first_answer,
+    free_port,
+    load,
+    request,
+    running,
+    setwise_server,
     trained_artifact,
 )
 
@@ -43,15 +44,15 @@ CALLERS = (1, 32)
 
 def main() -> None:
     options = _options()
-    with tempfile.TemporaryDirectory(prefix="setwise-rivals-") as name, ExitStack() as running:
+    with tempfile.TemporaryDirectory(prefix="setwise-rivals-") as name, ExitStack() as stack:
         folder = Path(name)
         print("training on generated notes …", flush=True)
         artifact, texts = trained_artifact(folder)
         url = f"sqlite:///{folder / 'bench.db'}"
-        setwise, _ = running.enter_context(_setwise(folder / "setwise", url, artifact, texts))
-        servers = [setwise, running.enter_context(_hand_written(folder, texts))]
+        setwise, _ = stack.enter_context(setwise_server(folder / "setwise", url, artifact, texts))
+        servers = [setwise, stack.enter_context(_hand_written(folder, texts))]
         if options.mlserver is not None:
-            servers.append(running.enter_context(_mlserver(folder, options.mlserver, texts)))
+            servers.append(stack.enter_context(_mlserver(folder, options.mlserver, texts)))
         for callers in CALLERS:
             _compare(servers, callers, options.seconds, options.rounds)
 
@@ -67,10 +68,10 @@ def _options() -> argparse.Namespace:
 def _compare(servers: list[Server], callers: int, seconds: float, rounds: int) -> None:
     measured: dict[str, list[Measurement]] = {server.name: [] for server in servers}
     for server in servers:  # connections, compiled code, caches
-        asyncio.run(_load(server, 1.0, callers))
+        asyncio.run(load(server, 1.0, callers))
     for _ in range(rounds):
         for server in servers:
-            measured[server.name].append(asyncio.run(_load(server, seconds, callers)))
+            measured[server.name].append(asyncio.run(load(server, seconds, callers)))
     print(f"\n{callers} at a time, median of {rounds} rounds")
     print(f"{'':24}{'requests/s':>12}{'p50 ms':>10}{'p99 ms':>10}{'Setwise serves':>17}")
     ours = measured[servers[0].name]
@@ -87,10 +88,10 @@ def _compare(servers: list[Server], callers: int, seconds: float, rounds: int) -
 @contextmanager
 def _hand_written(folder: Path, texts: list[str]) -> Iterator[Server]:
     _fit(Path(sys.executable), folder / "notes.jsonl", folder / "hand-written.joblib")
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "benchmarks.bench_rivals", "--serve", str(folder), str(port)]
-    requests = [_request("/predict", {"id": f"n{n}", "text": t}) for n, t in enumerate(texts)]
-    with _running(command, port, os.environ | {"OMP_NUM_THREADS": "1"}) as process_id:
+    requests = [request("/predict", {"id": f"n{n}", "text": t}) for n, t in enumerate(texts)]
+    with running(command, port, os.environ | {"OMP_NUM_THREADS": "1"}) as process_id:
         yield Server("hand-written service", process_id, port, requests)
 
 
@@ -139,8 +140,8 @@ def _mlserver(folder: Path, venv: Path, texts: list[str]) -> Iterator[Server]:
     pipeline = folder / "mlserver" / "pipeline.joblib"
     pipeline.parent.mkdir()
     _fit(venv / "bin" / "python", folder / "notes.jsonl", pipeline)
-    port = _free_port()
-    ports = {"HTTP": port, "GRPC": _free_port(), "METRICS": _free_port()}
+    port = free_port()
+    ports = {"HTTP": port, "GRPC": free_port(), "METRICS": free_port()}
     environment = _environment() | {
         f"MLSERVER_{name}_PORT": str(number) for name, number in ports.items()
     }
@@ -151,12 +152,12 @@ def _mlserver(folder: Path, venv: Path, texts: list[str]) -> Iterator[Server]:
         "parameters": {"uri": str(pipeline)},
     }
     (pipeline.parent / "model-settings.json").write_text(json.dumps(model))
-    requests = [_request("/v2/models/notes/infer", _inference(text)) for text in texts]
+    requests = [request("/v2/models/notes/infer", _inference(text)) for text in texts]
     command = [str(venv / "bin" / "mlserver"), "start", str(pipeline.parent)]
-    with _running(command, port, environment) as process_id:
+    with running(command, port, environment) as process_id:
         rival = Server("MLServer", process_id, port, requests)
         deadline = time.monotonic() + PATIENCE_S
-        while b'"outputs"' not in (answer := _first_answer(rival)):  # it listens before it is ready
+        while b'"outputs"' not in (answer := first_answer(rival)):  # it listens before it is ready
             if time.monotonic() > deadline:
                 raise RuntimeError(f"MLServer answers {answer!r}")
             time.sleep(0.5)
@@ -180,15 +181,6 @@ def _inference(text: str) -> dict[str, object]:
         "inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": [text]}],
         "outputs": [{"name": "predict_proba"}],
     }
-
-
-def _request(path: str, content: object) -> bytes:
-    body = json.dumps(content).encode()
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
 
 
 if __name__ == "__main__":

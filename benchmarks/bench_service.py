@@ -14,57 +14,29 @@ leaves it out.
 
 import argparse
 import asyncio
-import json
 import os
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from setwise.models.data.dataset_files import read_dataset
-from setwise.models.demo_notes import read_notes, write_jsonl
-from setwise.models.options import TrainingOptions
-from setwise.models.storage.artifacts import save
-from setwise.models.training import train
-from setwise.service import build
-from setwise.service.domain.accounts.callers import SYSTEM, Role
-from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from benchmarks.loaded_servers import (
+    Measurement,
+    Server,
+    free_port,
+    load,
+    postgres,
+    running,
+    setwise_server,
+    trained_artifact,
+)
 from setwise.service.services.predictions import MOST_DOCUMENTS
-from setwise.service.settings import Settings
-from setwise.service.stores.upkeep import migrate
 from tests import database
 
-PATIENCE_S = 180.0
 BATCH_CALLERS = 4
 """One batch is stored while the next is scored, and others are on their way."""
-
-
-@dataclass
-class Server:
-    """A process to load, and the requests that it takes."""
-
-    name: str
-    process_id: int
-    port: int
-    requests: list[bytes]
-    batches: list[bytes] = field(default_factory=list)
-
-
-@dataclass
-class Measurement:
-    """What one round showed; CPU time is that of a request, of the server and of its callers."""
-
-    per_second: float
-    p50_ms: float
-    p99_ms: float
-    cpu_ms: float
-    callers_ms: float
 
 
 def main() -> None:
@@ -76,15 +48,15 @@ def main() -> None:
         databases = {"SQLite": f"sqlite:///{folder / 'bench.db'}"}
         if not options.sqlite:
             try:
-                databases["PostgreSQL"] = stack.enter_context(_postgres())
+                databases["PostgreSQL"] = stack.enter_context(postgres())
             except database.NoPostgres as reason:
                 print(f"without PostgreSQL: {reason}")
         for kind, url in databases.items():
-            with ExitStack() as running:
-                server, answer = running.enter_context(
-                    _setwise(folder / kind, url, artifact, texts)
+            with ExitStack() as servers:
+                server, answer = servers.enter_context(
+                    setwise_server(folder / kind, url, artifact, texts)
                 )
-                empty = running.enter_context(_empty(server.requests, answer))
+                empty = servers.enter_context(_empty(server.requests, answer))
                 batches = Server("batches", server.process_id, server.port, server.batches)
                 _compare(kind, server, empty, batches, options)
 
@@ -104,14 +76,14 @@ def _compare(
     rounds: list[tuple[Measurement, Measurement]] = []
     batched: list[Measurement] = []
     for target in (empty, server, batches):  # connections, compiled code, caches
-        asyncio.run(_load(target, 1.0, options.concurrency))
+        asyncio.run(load(target, 1.0, options.concurrency))
     for _ in range(options.rounds):
         pair = [
-            asyncio.run(_load(target, options.seconds, options.concurrency))
+            asyncio.run(load(target, options.seconds, options.concurrency))
             for target in (empty, server)
         ]
         rounds.append((pair[0], pair[1]))
-        batched.append(asyncio.run(_load(batches, options.seconds, BATCH_CALLERS)))
+        batched.append(asyncio.run(load(batches, options.seconds, BATCH_CALLERS)))
     print(f"\n{kind}, concurrency {options.concurrency}, median of {options.rounds} rounds")
     print(
         f"{'':18}{'requests/s':>12}{'p50 ms':>10}{'p99 ms':>10}{'CPU ms each':>13}"
@@ -146,111 +118,12 @@ def _compare(
     )
 
 
-async def _load(
-    server: Server, seconds: float, concurrency: int, *, pause_s: float = 0.0
-) -> Measurement:
-    latencies: list[float] = []
-    deadline = time.perf_counter() + seconds
-    before, callers_before = _cpu_s(server.process_id), time.process_time()
-    started = time.perf_counter()
-    await asyncio.gather(
-        *(
-            _caller(server, place, concurrency, deadline, latencies, pause_s)
-            for place in range(concurrency)
-        )
-    )
-    elapsed = time.perf_counter() - started
-    cpu = _cpu_s(server.process_id) - before
-    callers = time.process_time() - callers_before
-    latencies.sort()
-    return Measurement(
-        per_second=len(latencies) / elapsed,
-        p50_ms=1_000 * latencies[len(latencies) // 2],
-        p99_ms=1_000 * latencies[int(len(latencies) * 0.99)],
-        cpu_ms=1_000 * cpu / len(latencies),
-        callers_ms=1_000 * callers / len(latencies),
-    )
-
-
-async def _caller(  # noqa: PLR0917 -- one after the other, called once
-    server: Server,
-    place: int,
-    step: int,
-    deadline: float,
-    latencies: list[float],
-    pause_s: float,
-) -> None:
-    # By hand: a comfortable HTTP client would cost more than the servers.
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    while (sent_at := time.perf_counter()) < deadline:
-        writer.write(server.requests[place % len(server.requests)])
-        place += step
-        head = await reader.readuntil(b"\r\n\r\n")
-        if not head.startswith((b"HTTP/1.1 201", b"HTTP/1.1 200")):
-            raise RuntimeError(f"{server.name} answered {head!r}")
-        length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
-        answered = await reader.readexactly(length)
-        if b'"type":"/problems/' in answered:
-            raise RuntimeError(f"{server.name} answered with a problem")
-        latencies.append(time.perf_counter() - sent_at)
-        if pause_s:
-            await asyncio.sleep(pause_s)
-    writer.close()
-    await writer.wait_closed()
-
-
-def _cpu_s(process_id: int) -> float:
-    """Return the CPU time that a process has used, in seconds (proc(5): fields 14 and 15)."""
-    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def trained_artifact(folder: Path) -> tuple[Path, list[str]]:
-    """Return a model of generated notes, and texts to predict."""
-    write_jsonl(read_notes()[:1_000], folder / "notes.jsonl")
-    options = TrainingOptions(preset="paper", n_folds=2, alpha=1e-4)
-    save(train(read_dataset(folder / "notes.jsonl"), options), folder / "artifact")
-    return folder / "artifact", [note.text for note in read_notes()[-200:]]
-
-
-@contextmanager
-def _setwise(
-    folder: Path, url: str, artifact: Path, texts: list[str]
-) -> Iterator[tuple[Server, bytes]]:
-    settings = Settings(data_dir=folder, database_url=url)
-    application = build.build(settings)
-    migrate.upgrade(application.engine)
-    services = application.services
-    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
-    _, key = services.keys.create(SYSTEM, "bench", Role.CLIENT)
-    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9)
-    services.policy.change(SYSTEM, change, None)
-    application.close()
-    port = _free_port()
-    environment = os.environ | {
-        "SETWISE_DATA_DIR": str(folder),
-        "SETWISE_DATABASE_URL": url,
-        "SETWISE_LOG_LEVEL": "warning",
-        "OMP_NUM_THREADS": "1",
-    }
-    command = [str(Path(sys.executable).with_name("setwise")), "serve", "--port", str(port)]
-    documents = [{"id": f"bench-{n}", "text": text} for n, text in enumerate(texts)]
-    requests = [_request("/v1/predictions", {"document": one}, key) for one in documents]
-    several = [documents[n % len(documents)] for n in range(MOST_DOCUMENTS)]
-    batch = _request("/v1/predictions/batch", {"documents": several}, key)
-    with _running(command, port, environment) as process_id:
-        server = Server("setwise", process_id, port, requests, [batch])
-        while b'"type":"/problems/' in (answer := _first_answer(server)):  # it is being loaded
-            time.sleep(0.1)
-        yield server, answer
-
-
 @contextmanager
 def _empty(requests: list[bytes], answer: bytes) -> Iterator[Server]:
-    port = _free_port()
+    port = free_port()
     environment = os.environ | {"BENCH_ANSWER": answer.decode()}
     command = [sys.executable, "-m", "benchmarks.bench_service", "--serve-empty", str(port)]
-    with _running(command, port, environment) as process_id:
+    with running(command, port, environment) as process_id:
         yield Server("empty endpoint", process_id, port, requests)
 
 
@@ -269,62 +142,6 @@ def serve_empty(port: int) -> None:
         return Response(answer, status_code=201, media_type="application/json")
 
     uvicorn.run(app, port=port, log_level="warning", access_log=False)
-
-
-@contextmanager
-def _running(command: list[str], port: int, environment: dict[str, str]) -> Iterator[int]:
-    with subprocess.Popen(command, env=environment) as process:
-        try:
-            deadline = time.monotonic() + PATIENCE_S
-            while not _listens(port):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"{' '.join(command)} did not start")
-                time.sleep(0.1)
-            yield process.pid
-        finally:
-            process.terminate()
-
-
-def _request(path: str, content: object, key: str) -> bytes:
-    body = json.dumps(content).encode()
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
-        f"Authorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-def _first_answer(server: Server) -> bytes:
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.sendall(server.requests[0])
-        stream = connection.makefile("rb")
-        length = 0
-        while (line := stream.readline()) != b"\r\n":
-            if line.lower().startswith(b"content-length:"):
-                length = int(line.split(b":")[1])
-        return stream.read(length)
-
-
-@contextmanager
-def _postgres() -> Iterator[str]:
-    # The tests' server does without durability, for speed; this one keeps it.
-    for name in ("fsync", "synchronous_commit", "full_page_writes"):
-        database.SERVER_SETTINGS[name] = "on"
-    with database.run_server(database.find_binaries()) as server:
-        yield server.make().render_as_string(hide_password=False)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.bench_service import Server, _load, _setwise, trained_artifact
+from benchmarks.loaded_servers import Server, load, setwise_server, trained_artifact
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ def main() -> int:
         folder = Path(name)
         artifact, texts = trained_artifact(folder)
         url = f"sqlite:///{folder / 'soak.db'}"
-        with _setwise(folder / "data", url, artifact, texts) as (server, _):
+        with setwise_server(folder / "data", url, artifact, texts) as (server, _):
             seconds, megabytes, answered = asyncio.run(
                 _soak(server, 60 * options.minutes, options.concurrency, options.pause_ms / 1000)
             )
@@ -72,10 +72,10 @@ async def _soak(
             await asyncio.sleep(EVERY_S)
 
     watching = asyncio.create_task(watch())
-    singles = _load(server, duration_s, concurrency, pause_s=pause_s)
+    singles = load(server, duration_s, concurrency, pause_s=pause_s)
     batches = Server("batches", server.process_id, server.port, server.batches)
     measured, batched = await asyncio.gather(
-        singles, _load(batches, duration_s, 1, pause_s=50 * pause_s)
+        singles, load(batches, duration_s, 1, pause_s=50 * pause_s)
     )
     watching.cancel()
     with suppress(asyncio.CancelledError):

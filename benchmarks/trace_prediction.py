@@ -25,7 +25,7 @@ from types import FrameType
 
 from starlette.types import ASGIApp, Message
 
-from benchmarks.bench_service import trained_artifact
+from benchmarks.loaded_servers import trained_artifact
 from setwise.service import build
 from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.app import serving
