@@ -338,7 +338,7 @@ def _seconds(
     if not evidence:
         return None
     since = min(each.created_at for each in evidence)
-    return mean_seconds(transaction.reports.within(segment).review_days(since))
+    return mean_seconds(transaction.reports(segment).review_days(since))
 
 
 def _preview_faults(threshold: float | None, target: float | None) -> list[FieldFault]:

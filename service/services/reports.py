@@ -145,7 +145,7 @@ class Reports:
         with self.begin(read_only=True, snapshot=True) as transaction:
             policy = transaction.policies.current()
             gate = policy.gate_for(segment)
-            reports = transaction.reports.within((gate or policy).segment)
+            reports = transaction.reports((gate or policy).segment)
             cells = reports.tally(since, before=period.before())
             return self._glance(transaction, policy, gate, period, cells)
 
@@ -163,7 +163,7 @@ class Reports:
         with self.begin(read_only=True, snapshot=True) as transaction:
             policy = transaction.policies.current()
             gate = policy.gate_for(segment)
-            reports = transaction.reports.within((gate or policy).segment)
+            reports = transaction.reports((gate or policy).segment)
             cells = reports.tally(since, before=before)
             seen = self._glance(transaction, policy, gate, period, cells)
             steps = reports.steps(since, before=before)
@@ -199,7 +199,7 @@ class Reports:
         since, before = self._since(period), period.before()
         with self.begin(read_only=True, snapshot=True) as transaction:
             policy = transaction.policies.current()
-            reports = transaction.reports.within((policy.gate_for(segment) or policy).segment)
+            reports = transaction.reports((policy.gate_for(segment) or policy).segment)
             known = standing(reports.tally(since, before=before))
             checks = reports.checked(since, MOST_CHECKED, before=before)
             marginals = transaction.predictions.marginals_of(
@@ -223,7 +223,7 @@ class Reports:
         cells: Sequence[Cell],
     ) -> Glance:
         segment, risk = (gate or policy).segment, (gate or policy).risk
-        reports = transaction.reports.within(segment)
+        reports = transaction.reports(segment)
         now = self.now()
         today = now.astimezone(UTC).date()
         first, last = period.since(today), period.until(today)

@@ -8,7 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -193,7 +193,9 @@ def test_routers_side_by_side_make_one_delivery_of_each_message(real: Transactio
 def test_a_courier_writes_only_when_there_is_something_to_write(real: Transactions) -> None:
     opened: list[bool] = []
 
-    def noted(*, read_only: bool = False, snapshot: bool = False) -> Transaction:
+    def noted(
+        *, read_only: bool = False, snapshot: bool = False
+    ) -> AbstractContextManager[Transaction]:
         opened.append(read_only)
         return real(read_only=read_only, snapshot=snapshot)
 

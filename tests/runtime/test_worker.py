@@ -3,6 +3,7 @@
 import errno
 import threading
 import time
+from contextlib import AbstractContextManager
 from datetime import timedelta
 
 import pytest
@@ -366,7 +367,7 @@ def test_what_became_of_a_job_is_stored_once_the_database_is_back(
 ) -> None:
     refusals: list[StorageUnavailable] = []
 
-    def begin(*, read_only: bool = False) -> Transaction:
+    def begin(*, read_only: bool = False) -> AbstractContextManager[Transaction]:
         if refusals:
             raise refusals.pop()
         return world.database(read_only=read_only)

@@ -1,5 +1,7 @@
 """Predicting many documents in one transaction: what one of them may cost the others."""
 
+from contextlib import contextmanager
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,18 +155,15 @@ def test_while_the_database_is_silent_all_fail_and_nothing_is_tried_twice(broken
     database = Database()
     tries = 0
 
+    @contextmanager
     def silent(*, read_only: bool = False):  # type: ignore[no-untyped-def]  # a Transactions
         nonlocal tries
         tries += 1
         if broken == "begin":
             raise errors.StorageUnavailable("The database sleeps.")
-        transaction = database(read_only=read_only)
-
-        def commit() -> None:
+        with database(read_only=read_only) as transaction:
+            yield transaction
             raise errors.StorageUnavailable("The disk is full.")
-
-        transaction.commit = commit
-        return transaction
 
     outcomes = results(verb(silent).predict([wish("0.9"), wish("0.8"), wish("0.7")]))
     assert [type(outcome) for outcome in outcomes] == [errors.StorageUnavailable] * 3

@@ -1,5 +1,6 @@
 """Webhooks: a trail of changes without secrets; routing, claiming, recording, and messages."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -203,7 +204,9 @@ def test_many_messages_are_routed_whatever_the_size_of_a_transaction(
 
 def test_an_endpoint_that_comes_while_messages_are_routed_to_nobody_gets_them(post: Post) -> None:
     class Raced(Database):
-        def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> Transaction:
+        def __call__(
+            self, *, read_only: bool = False, snapshot: bool = False
+        ) -> AbstractContextManager[Transaction]:
             if not read_only and not post.database.contents.endpoints:
                 post.add()
             return post.database(read_only=read_only)
@@ -217,7 +220,9 @@ def test_messages_that_come_while_others_are_routed_wait_for_the_next_round(post
     """Or a busy service would route for ever and deliver nothing."""
 
     class Busy(Database):
-        def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> Transaction:
+        def __call__(
+            self, *, read_only: bool = False, snapshot: bool = False
+        ) -> AbstractContextManager[Transaction]:
             with post.database() as transaction:
                 transaction.outbox.add(message())
             return post.database(read_only=read_only)

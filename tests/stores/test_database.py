@@ -202,11 +202,6 @@ def test_a_transaction_is_rolled_back_and_its_connection_free_after_any_error(
     assert stored(begin) == []
 
 
-def test_a_commit_outside_a_transaction_is_a_mistake(engine: Engine) -> None:
-    with pytest.raises(RuntimeError, match="not open"):
-        Transactions(engine)().commit()
-
-
 def test_writers_of_one_process_take_turns_instead_of_failing(sqlite_engine: Engine) -> None:
     # Its patience at SQLite's lock is 0.2 s, yet ten writers of 0.1 s each all get through.
     begin = Transactions(sqlite_engine)

@@ -59,14 +59,14 @@ NORTH = Segment("site", "north")
 OTHERS = Segment("site", OTHER, listed=frozenset({"north"}))
 REPORTS: dict[str, Callable[[Transaction], object]] = {
     "counts": lambda it: it.predictions.counts(),
-    "tally": lambda it: it.reports.tally(START),
-    "steps": lambda it: it.reports.steps(START),
-    "tally of a segment": lambda it: it.reports.within(NORTH).tally(START),
-    "tally of others": lambda it: it.reports.within(OTHERS).tally(START),
-    "review days of a segment": lambda it: it.reports.within(NORTH).review_days(START),
-    "checked of a segment": lambda it: it.reports.within(NORTH).checked(START, 50),
-    "review days": lambda it: it.reports.review_days(START),
-    "checked": lambda it: it.reports.checked(START, 50),
+    "tally": lambda it: it.reports().tally(START),
+    "steps": lambda it: it.reports().steps(START),
+    "tally of a segment": lambda it: it.reports(NORTH).tally(START),
+    "tally of others": lambda it: it.reports(OTHERS).tally(START),
+    "review days of a segment": lambda it: it.reports(NORTH).review_days(START),
+    "checked of a segment": lambda it: it.reports(NORTH).checked(START, 50),
+    "review days": lambda it: it.reports().review_days(START),
+    "checked": lambda it: it.reports().checked(START, 50),
     "overdue": lambda it: it.backlog.overdue(START),
 }
 

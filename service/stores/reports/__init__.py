@@ -61,9 +61,9 @@ _CHECKED = (
 
 
 class ReportStore:
-    """Aggregates of predictions and reviews by day in UTC, of all documents or of a segment."""
+    """Aggregates of predictions and reviews by day in UTC, of the documents of a segment."""
 
-    def __init__(self, connection: Connection, segment: Segment = ALL_DOCUMENTS) -> None:
+    def __init__(self, connection: Connection, segment: Segment) -> None:
         self._connection = connection
         self._segment = segment
         column: ColumnElement[str] = predictions.c.segment
@@ -72,10 +72,6 @@ class ReportStore:
             # expression cannot use that index.
             column = column.concat("")
         self._meant = in_segment(column, segment)
-
-    def within(self, segment: Segment) -> "ReportStore":
-        """Return the same aggregates of the documents of a segment."""
-        return ReportStore(self._connection, segment)
 
     def tally(self, since: datetime, *, before: datetime | None = None) -> list[Cell]:
         """Return counts of the predictions made since ``since``, of each day and kind."""
