@@ -96,8 +96,8 @@ class ReviewStore(Store):
                 "prediction_id": task.prediction.id,
                 **_kind(task),
                 "created_at": task.created_at,
-                "due_at": task.due_at,
                 **_changing(task),
+                "due_at": task.due_at,
             }
             for task in tasks
         ]
@@ -519,14 +519,14 @@ def _expired(now: datetime) -> ColumnElement[bool]:
 
 
 def _changing(task: ReviewTask) -> dict[str, object]:
-    lease, decision = task.lease, task.decision
+    lease, decision, place = task.lease, task.decision, task.place
     return {
         "state": task.state.value,
         "version": task.version,
         "escalated": task.escalated,
         "assigned_to": task.assigned_to,
-        "tier": task.place.tier.value,
-        "queued_at": task.place.queued_at,
+        "tier": place.tier.value,
+        "queued_at": place.queued_at,
         "lease_holder": lease.holder if lease else None,
         "lease_claimed_at": lease.claimed_at if lease else None,
         "lease_expires_at": lease.expires_at if lease else None,
