@@ -52,7 +52,7 @@ from setwise.service.services.ports import (
     PredictorSource,
     Workers,
 )
-from setwise.service.services.predictions import Predictions, Stage, no_shadow, unwatched
+from setwise.service.services.predictions import UNMEASURED, Predictions, Stages, no_shadow
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.retraining import Retraining
@@ -142,7 +142,7 @@ def open_backend(
     model_poll_s: float = MODEL_POLL_S,
     undo: timedelta = UNDO,
     run_length: float = RUN_LENGTH,
-    stage: Stage = unwatched,
+    stages: Stages = UNMEASURED,
 ) -> Backend:
     """Return the services, without opening anything except the pepper's file.
 
@@ -160,7 +160,7 @@ def open_backend(
     services = assemble(
         settings,
         begin,
-        stage=stage,
+        stages=stages,
         predictors=predictors or registry,
         loader=registry,
         calibrator_loader=registry,
@@ -217,7 +217,7 @@ def assemble(
     clock: Clock = utc_now,
     ids: NewId = new_id,
     passwords: Passwords | None = None,
-    stage: Stage = unwatched,
+    stages: Stages = UNMEASURED,
     undo: timedelta = UNDO,
     run_length: float = RUN_LENGTH,
 ) -> Services:
@@ -237,7 +237,7 @@ def assemble(
     freshness = Freshness(settings.breaker_stale_documents)
     breaker = Breaker(*office, BreakerRule(run_length, freshness, reading_time))
     predictions = Predictions(
-        predictors, *office, lottery, settings.max_text_bytes, shadow=shadow, stage=stage
+        predictors, *office, lottery, settings.max_text_bytes, shadow=shadow, stages=stages
     )
     models = Models(*office, lease_clock, loader, store)
     reviews = Reviews(

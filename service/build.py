@@ -35,7 +35,7 @@ from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from setwise.service.sign_in.sessions import SessionCookies
 from setwise.service.stores.database import Clock, NewId, new_id, utc_now
 from setwise.service.stores.upkeep import encryption, revisions
-from setwise.service.telemetry import ServiceMetrics, Stages, start_tracing, watch
+from setwise.service.telemetry import ServiceMetrics, stages, start_tracing, watch
 from setwise.service.tracing import Tracing
 
 
@@ -111,7 +111,7 @@ def build(
         model_poll_s=timing.model_poll_s,
         undo=timing.undo,
         run_length=run_length,
-        stage=Stages(metrics, spans),
+        stages=stages(metrics, spans),
     )
     services = backend.services
     return Application(

@@ -4,8 +4,8 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
@@ -24,6 +24,7 @@ from setwise.service.domain.predictions import Accepted, SubmissionOutcome
 from setwise.service.domain.reports import BacklogLine
 from setwise.service.services.all import Services
 from setwise.service.services.analysis.cockpit import Glance
+from setwise.service.services.predictions import Stages, Timer
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.tracing import Tracing
 
@@ -77,7 +78,8 @@ class ServiceMetrics:
         )
         # `labels` checks and locks at each look-up, so keep the children.
         self._requests, self._latency = _Children(requests), _Children(latency)
-        self._decisions, self._stages = _Children(decisions), _Children(stages)
+        self._decisions = _Children(decisions)
+        self.stages = Stages(*(stages.labels(name).time for name in Stages._fields))
 
     def answered(self, method: str, route: str, status: str, elapsed_s: float) -> None:
         """Count a request."""
@@ -90,10 +92,6 @@ class ServiceMetrics:
             if isinstance(outcome, Accepted) and not outcome.replayed:
                 prediction = outcome.prediction
                 self._decisions[prediction.decision, prediction.reason].inc()
-
-    def stage(self, name: str) -> AbstractContextManager[object]:
-        """Return a context that measures its duration as a stage."""
-        return self._stages[(name,)].time()
 
     def watch(
         self,
@@ -158,21 +156,18 @@ class _Watched(Collector):
         return [family]
 
 
-class Stages:
-    """Measures stages of predictions for metrics and, if configured, traces."""
+def stages(metrics: ServiceMetrics, tracing: Tracing | None) -> Stages:
+    """Return what measures the stages, for metrics and, if configured, traces."""
+    if tracing is None:
+        return metrics.stages
+    timers = metrics.stages._asdict().items()
+    return Stages(*(partial(_both, timer, partial(tracing.stage, name)) for name, timer in timers))
 
-    def __init__(self, metrics: ServiceMetrics, tracing: Tracing | None) -> None:
-        self._metrics = metrics
-        self._tracing = tracing
 
-    def __call__(self, name: str) -> AbstractContextManager[object]:
-        """Return a context that measures the stage with this name."""
-        if self._tracing is None:
-            return self._metrics.stage(name)
-        both = ExitStack()
-        both.enter_context(self._metrics.stage(name))
-        both.enter_context(self._tracing.stage(name))
-        return both
+@contextmanager
+def _both(timer: Timer, span: Timer) -> Iterator[None]:
+    with timer(), span():
+        yield
 
 
 def start_tracing(settings: Settings) -> Tracing | None:

@@ -31,8 +31,8 @@ def traced(service: Service) -> Iterator[list[ReadableSpan]]:
     object.__setattr__(edge, "spans", made)
     queue = PredictionQueue(service.services.predictions.predict, together=made.together)
     object.__setattr__(edge, "predict", queue)
-    stages = telemetry.Stages(ServiceMetrics(), made)
-    object.__setattr__(service.services.predictions, "stage", stages)
+    stages = telemetry.stages(ServiceMetrics(), made)
+    object.__setattr__(service.services.predictions, "stages", stages)
     service.app = create_app(edge)
     try:
         yield spans

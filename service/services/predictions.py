@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission
@@ -31,13 +32,18 @@ from setwise.service.stores.database import Clock, NewId
 from setwise.service.stores.predictions import IdempotencyKeyTaken
 from setwise.service.stores.transaction import Transaction, Transactions
 
-Stage = Callable[[str], AbstractContextManager[object]]
-"""Measures how long a step takes: ``with stage("score"): …``."""
+Timer = Callable[[], AbstractContextManager[object]]
 
 
-def unwatched(name: str) -> AbstractContextManager[object]:  # noqa: ARG001 -- a `Stage`
-    """Return a context that measures nothing."""
-    return nullcontext()
+class Stages(NamedTuple):
+    """Contexts that measure how long each step takes."""
+
+    score: Timer = nullcontext
+    route: Timer = nullcontext
+    store: Timer = nullcontext
+
+
+UNMEASURED = Stages()
 
 
 def no_shadow(_: Sequence[Prediction]) -> None:
@@ -100,7 +106,7 @@ class Predictions:
     """Receives committed predictions for a candidate to score too. It must return at once and never
     raise.
     """
-    stage: Stage = unwatched
+    stages: Stages = UNMEASURED
     """Measures scoring, routing and storing, for all documents of a call together."""
 
     def predict(
@@ -122,9 +128,9 @@ class Predictions:
         for entry in entries:
             _take([entry], self._check)
         _take([entry for entry in entries if entry.submission.idempotency], self._replay)
-        with self.stage("score"):
+        with self.stages.score():
             _take(entries, partial(self._score, score=score))
-        with self.stage("store"):
+        with self.stages.store():
             _take(entries, self._store)
         return [entry.outcome for entry in entries if entry.outcome is not None]
 
@@ -252,7 +258,7 @@ class Predictions:
     def _add(self, transaction: Transaction, entries: Sequence[_Entry]) -> list[Prediction]:
         policy, now = transaction.policies.current(), self.now()
         submissions = [entry.submission for entry in entries]
-        with self.stage("route"):
+        with self.stages.route():
             made = [
                 self._made(policy, now, entry.submission, entry.scored)
                 for entry in entries

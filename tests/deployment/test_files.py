@@ -237,7 +237,7 @@ def _expressions() -> list[str]:
 
 def test_rules_and_dashboards_ask_for_metrics_that_there_are(service: Service) -> None:
     service.predict()
-    with service.app.state.edge.metrics.stage("score"):
+    with service.app.state.edge.metrics.stages.score():
         pass
     text = service.get("/metrics", by="admin").text
     there = set(re.findall(r"^(setwise_\w+?)(?:\{| )", text, re.MULTILINE))
