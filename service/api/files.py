@@ -8,9 +8,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.bodies import StrictRoute, check_charset
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf
-from setwise.service.api.http.encodings import check_charset
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import Json, answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE

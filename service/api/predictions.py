@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, NotRequired
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field, JsonValue
 
@@ -15,7 +15,6 @@ from setwise.service.api.http.dependencies import (
     EdgeOf,
     ServicesOf,
     answer,
-    edge_of,
     listed,
 )
 from setwise.service.api.http.openapi import documented
@@ -93,8 +92,8 @@ class Batch(AnswerBody):
     | documented(errors.DocumentTooLarge, errors.IdempotencyMismatch, errors.ModelUnavailable),
 )
 async def predict(
-    request: Request,
     caller: CallerOf,
+    edge: EdgeOf,
     body: PredictionRequest,
     idempotency_key: Annotated[
         str | None,
@@ -109,7 +108,6 @@ async def predict(
     A document in which the model knows nothing always goes to review. The response is sent after
     the prediction, its review task and its audit row are committed together.
     """
-    edge = edge_of(request)
     key = _idempotency(edge, idempotency_key, body)
     submission = Submission(caller, body.as_document(), key)
     outcomes = await edge.predict([submission])
@@ -121,8 +119,8 @@ async def predict(
 
 @router.post("/batch", response_model=Batch, responses=documented(errors.ModelUnavailable))
 async def predict_batch(
-    request: Request,
     caller: CallerOf,
+    edge: EdgeOf,
     body: BatchRequest,
     idempotency_key: Annotated[
         str | None,
@@ -139,7 +137,6 @@ async def predict_batch(
     refused as a whole. The size limit of a body applies to the whole batch.
     """
     caller.require(Permission.PREDICT)
-    edge = edge_of(request)
     key = _idempotency(edge, idempotency_key, body)
     outcomes = await edge.predict(
         [

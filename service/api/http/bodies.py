@@ -1,4 +1,4 @@
-"""Request bodies: strict JSON."""
+"""Request bodies: strict JSON in UTF-8."""
 
 import json
 import re
@@ -11,11 +11,12 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from setwise.service.api.http.dependencies import caller_of
-from setwise.service.api.http.encodings import check_charset
 from setwise.service.api.http.idempotency import HEADER, Handler, once
 from setwise.service.api.http.problem_kinds import MALFORMED_JSON, UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
 from setwise.service.domain.text import each_once
+
+_UTF_8 = {"", "utf-8", "utf8", "us-ascii"}
 
 
 class _StrictRequest(Request):
@@ -70,14 +71,15 @@ async def strictly(received: Request) -> Request:
     """
     request = _StrictRequest(received.scope, received.receive)
     media_type = request.headers.get("content-type")
+    if media_type == "application/json":
+        return request
     if not _is_json(media_type) and await request.body():
         raise HttpFault(
             UNSUPPORTED_MEDIA_TYPE,
             f"The body is declared as {media_type or 'nothing'}: send JSON with Content-Type: "
             "application/json. POST /v1/jobs/scoring reads JSON Lines.",
         )
-    if media_type != "application/json":
-        check_charset(media_type)
+    check_charset(media_type)
     return request
 
 
@@ -113,12 +115,25 @@ class UploadRoute(APIRoute):
         return once(super().get_route_handler(), reads_body=True)
 
 
+def check_charset(content_type: str | None) -> None:
+    """Raise `HttpFault` if a media type declares another charset than UTF-8."""
+    charset = str(_parsed(content_type).get_param("charset") or "").lower()
+    if charset not in _UTF_8:
+        raise HttpFault(
+            UNSUPPORTED_MEDIA_TYPE,
+            f"The body is declared as text in {charset[:60]}: send UTF-8, and declare no other.",
+        )
+
+
 def _is_json(content_type: str | None) -> bool:
-    if content_type == "application/json":
-        return True
-    header = Header()
-    header["content-type"] = content_type or ""
+    header = _parsed(content_type)
     subtype = header.get_content_subtype()
     return header.get_content_maintype() == "application" and (
         subtype == "json" or subtype.endswith("+json")
     )
+
+
+def _parsed(content_type: str | None) -> Header:
+    header = Header()
+    header["content-type"] = content_type or ""
+    return header

@@ -1,8 +1,7 @@
-"""How a request body may be encoded: plain or gzipped, and text as UTF-8."""
+"""How a request body may be encoded: plain or gzipped."""
 
 import zlib
 from collections.abc import MutableMapping
-from email.message import Message as Header
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -11,7 +10,6 @@ from setwise.service.api.http.problem_kinds import MALFORMED_JSON, UNSUPPORTED_M
 from setwise.service.api.http.problems import HttpFault
 
 _PLAIN, _GZIP = {"", "identity"}, {"gzip", "x-gzip"}
-_UTF_8 = {"", "utf-8", "utf8", "us-ascii"}
 
 MOST_MEMBERS = 1_000
 """Parts of a gzipped body: each costs time, also if it is empty."""
@@ -64,15 +62,3 @@ class BodyDecoder:
 
 
 _DAMAGED = "The body is declared as gzip, but it is cut off, damaged or none: send it again."
-
-
-def check_charset(content_type: str | None) -> None:
-    """Raise `HttpFault` if a media type declares another charset than UTF-8."""
-    header = Header()
-    header["content-type"] = content_type or ""
-    charset = str(header.get_param("charset") or "").lower()
-    if charset not in _UTF_8:
-        raise HttpFault(
-            UNSUPPORTED_MEDIA_TYPE,
-            f"The body is declared as text in {charset[:60]}: send UTF-8, and declare no other.",
-        )

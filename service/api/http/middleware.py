@@ -106,6 +106,7 @@ class _Exchange:
         name = headers.get("x-request-id", "")
         # Any other id could forge log lines.
         self.request_id = name if _ACCEPTABLE_REQUEST_ID.fullmatch(name) else edge.new_id()
+        self._encoded = "content-encoding" in headers
         self._declared = headers.get("content-length", "0")
         self._silent = scope["method"] == "HEAD"
         self._versions = None
@@ -140,7 +141,7 @@ class _Exchange:
 
     def _limited(self) -> Receive:
         """Return a function that receives the unpacked body, as far as it is not too large."""
-        decoder = BodyDecoder(self.scope)
+        decoder = BodyDecoder(self.scope) if self._encoded else None
         read, complete = 0, False
 
         async def receive() -> Message:
@@ -152,7 +153,7 @@ class _Exchange:
             if message["type"] != "http.request":  # the client hung up
                 return message
             chunk, limit = message.get("body", b""), self._edge.max_body_bytes
-            body = decoder.decode(chunk, limit - read, last=complete)
+            body = decoder.decode(chunk, limit - read, last=complete) if decoder else chunk
             read += len(body)
             if read > limit:
                 raise HttpFault(BODY_TOO_LARGE, self._too_large)
