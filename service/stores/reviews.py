@@ -76,6 +76,7 @@ _BLIND = or_(
     and_(review_tasks.c.kind == ReviewKind.ADJUDICATION.value, _AGREED),
 )
 _SIBLINGS = review_tasks.alias()
+_INSERT = insert(review_tasks)
 _WITH_PREDICTION = select(review_tasks, predictions).join(
     predictions, predictions.c.id == review_tasks.c.prediction_id
 )
@@ -101,7 +102,7 @@ class ReviewStore(Store):
             }
             for task in tasks
         ]
-        self._connection.execute(insert(review_tasks), rows)
+        self._connection.execute(_INSERT, rows)
         for task in tasks:
             if task.skips:
                 self._add_skips(task)

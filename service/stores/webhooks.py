@@ -44,6 +44,7 @@ from setwise.service.stores.tables import (
 
 # Messages
 
+_INSERT = insert(outbox_messages)
 _OLDEST_UNROUTED = select(outbox_messages).where(UNROUTED).order_by(outbox_messages.c.ordinal)
 
 
@@ -58,7 +59,7 @@ class OutboxStore(Store):
         if not messages:
             return
         rows = [row_of(message, outbox_messages) for message in messages]
-        self._connection.execute(insert(outbox_messages), rows)
+        self._connection.execute(_INSERT, rows)
 
     def unrouted(self, limit: int) -> list[Message]:
         """Return the oldest messages without deliveries, in order."""

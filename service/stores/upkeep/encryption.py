@@ -14,6 +14,7 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    bindparam,
     case,
     cast,
     delete,
@@ -158,6 +159,15 @@ def unsealed(engine: Engine) -> str | None:
     )
 
 
+_OWN, _OTHER = encryption_keys.alias("own"), encryption_keys.alias("other")
+_NOTED_BESIDE = (
+    select(_OTHER.c.id)
+    .select_from(_OWN.join(_OTHER, true()))
+    .where(_OWN.c.id == bindparam("own_id"))
+    .with_for_update(read=True, key_share=True, of=_OWN)
+)
+
+
 def refuse_foreign(connection: Connection) -> None:
     """Refuse to write unless this process encrypts under a key in use, and has all the others.
 
@@ -169,14 +179,8 @@ def refuse_foreign(connection: Connection) -> None:
     cipher = cipher_of(connection.dialect)
     if cipher is None:
         return
-    own, other = encryption_keys.alias("own"), encryption_keys.alias("other")
-    noted = connection.execute(
-        select(other.c.id)
-        .select_from(own.join(other, true()))
-        .where(own.c.id == cipher.sealing_id)
-        .with_for_update(read=True, key_share=True, of=own)
-    )
-    fault = _foreign(cipher, set(noted.scalars()))
+    noted = connection.scalars(_NOTED_BESIDE, {"own_id": cipher.sealing_id})
+    fault = _foreign(cipher, set(noted))
     if fault is not None:
         raise StorageUnavailable(fault)
 
