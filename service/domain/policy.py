@@ -313,10 +313,9 @@ class Gate:
 
         The same version, score, draws and metadata always give the same route.
         """
-        scorer = _scorer(scored)
         least = self._least(scored)
         verdict = self._verdict(scored, least, metadata)
-        role = self._role(verdict, scorer, draws.audit)
+        role = self._role(verdict, scored, draws.audit)
         end = verdict
         if verdict is _SENT and role is not AuditRole.NONE:
             end = _HELD if self.audits.mode is AuditMode.HOLD else _CHECKED
@@ -352,7 +351,7 @@ class Gate:
         sends = self.sends and self.least_of(scorer) is not None
         return self.audits.certification_rate if sends else self.audits.ramp_up
 
-    def _role(self, verdict: _Verdict, scorer: Scorer, draw: float) -> AuditRole:
+    def _role(self, verdict: _Verdict, scored: ScoredSet, draw: float) -> AuditRole:
         if verdict is _SENT:
             return self.audits.role(draw)
         # A person reads it anyway. A certification audit is read like that of a confident document,
@@ -360,7 +359,7 @@ class Gate:
         _, reason, _ = verdict
         if reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE:
             return AuditRole.NONE
-        certifies = draw < self.certification_rate(scorer)
+        certifies = draw < self.certification_rate(_scorer(scored))
         return AuditRole.CERTIFICATION if certifies else AuditRole.NONE
 
 

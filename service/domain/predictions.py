@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Self
 from setwise.limits import LARGEST_SCORE, MOST_SET_LABELS, MOST_SETS
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.errors import FieldFault
-from setwise.service.domain.routing.audits import NOT_DRAWN, Selection
+from setwise.service.domain.routing.audits import NOT_DRAWN, Selection, normal_form
 from setwise.service.domain.shown import Probability, Shown
-from setwise.service.domain.text import escaped, json_faults, normal_form, text_faults, unstorable
+from setwise.service.domain.text import escaped, json_faults, text_faults, unstorable
 from setwise.spelling import spelled, spelled_keys
 
 LONGEST_DOCUMENT_ID = 200

@@ -2,7 +2,6 @@
 
 import math
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -255,23 +254,3 @@ def check_page(after: str | None, limit: int) -> None:
     if after is not None and not is_id(after):
         fault = FieldFault("/cursor", "is not a cursor that this service gave out")
         raise InvalidRequest("The cursor of the list is wrong; start without one.", [fault])
-
-
-_NO_LETTERS = re.compile(r"[\W\d_]+")
-
-
-def normal_form(text: str) -> str:
-    """Return what a text has in common with its near copies.
-
-    Near copies are right or wrong together, such as a note that is sent again with another date.
-    So only the letters are left, in lower case; where most of a text is no letters, all but spaces.
-
-    >>> normal_form("Fever since 3.5.,  cough!"), normal_form("fever since 4.5., cough")
-    ('fever since cough', 'fever since cough')
-    >>> normal_form("Na 140  CRP 12.5")
-    'na 140 crp 12.5'
-    """
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    letters, everything = _NO_LETTERS.sub(" ", plain).split(), plain.split()
-    mostly_letters = 2 * sum(map(len, letters)) >= sum(map(len, everything))
-    return " ".join(letters if mostly_letters else everything)

@@ -5,7 +5,9 @@ predicted without the key, and copies of a document draw alike.
 """
 
 import hmac
+import re
 import struct
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -92,6 +94,26 @@ def _numbers(drawn: bytes) -> tuple[float, float, float]:
     audit, overlap, reread = (number >> 11 for number in _THREE_NUMBERS.unpack(drawn))
     unit = 2.0**-53
     return audit * unit, overlap * unit, reread * unit
+
+
+_NO_LETTERS = re.compile(r"[\W\d_]+")
+
+
+def normal_form(text: str) -> str:
+    """Return what a text has in common with its near copies.
+
+    Near copies are right or wrong together, such as a note that is sent again with another date.
+    So only the letters are left, in lower case; where most of a text is no letters, all but spaces.
+
+    >>> normal_form("Fever since 3.5.,  cough!"), normal_form("fever since 4.5., cough")
+    ('fever since cough', 'fever since cough')
+    >>> normal_form("Na 140  CRP 12.5")
+    'na 140 crp 12.5'
+    """
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    letters, everything = _NO_LETTERS.sub(" ", plain).split(), plain.split()
+    mostly_letters = 2 * sum(map(len, letters)) >= sum(map(len, everything))
+    return " ".join(letters if mostly_letters else everything)
 
 
 class RereadDraw(NamedTuple):
