@@ -1,6 +1,6 @@
 """Measures what more candidates are worth where documents have many labels.
 
-    python -m benchmarks.bench_large_sets --out large.jsonl [--presets fast] [--seeds 0,1,2] [NAME…]
+    python -m benchmarks.bench_large_sets --out large.jsonl [--seeds 0,1,2] [--ways …] [NAME…]
     python -m benchmarks.bench_large_sets --table large.jsonl
 
 Only ``train`` parts of the data sets in ``SETWISE_TEST_DATA`` are read. Binary relevance and voters
@@ -14,7 +14,8 @@ too, ranks them. Pair weights and counts of label sets come from the other folds
   with a weight on a third of the pairs of labels.
 
 Differences in the table are paired by document, first averaged over seeds; their standard error is
-one over documents. CPU seconds are those of candidates, features and calibrators.
+one over documents. CPU seconds are those of candidates, features and calibrators, plus those of
+training mixtures where a way has them.
 """
 
 import argparse
@@ -43,6 +44,8 @@ from setwise.models.calibration.choice import cross_validate
 from setwise.models.calibration.crossfit import CrossFitted, in_document_order
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
+from setwise.models.mixtures.mixture_candidates import MixtureCandidates
+from setwise.models.mixtures.proposals import propose_mixture
 from setwise.models.options import PRESETS, Preset, TrainingOptions
 from setwise.models.sets.candidates import SOURCE_VOTES, CandidateSets, RaggedSets, gather, merge
 from setwise.models.sets.coherence import coherent_confidence
@@ -51,7 +54,7 @@ from setwise.models.sets.decider import announced_order
 from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.search import MAX_CANDIDATES, independent_scores, k_best_sets
 from setwise.models.sets.sources import VotedCandidates
-from setwise.models.training import fit_base
+from setwise.models.training import FittedBase, fit_base
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAST = 10  # sets of independent labels, as in the product
@@ -141,6 +144,7 @@ class Known(NamedTuple):
 
     Y: csr_array
     weights: PairWeights
+    mixture: MixtureCandidates | None = None  # for the way of that name alone
 
 
 Way = Callable[[DocumentEvidence, VotedCandidates, Known], CandidateSets]
@@ -220,12 +224,19 @@ def by_exchange(evidence: DocumentEvidence, source: VotedCandidates, known: Know
     return merge(source.propose(evidence), added)
 
 
+def by_mixture(evidence: DocumentEvidence, source: VotedCandidates, known: Known) -> CandidateSets:
+    """Add the likeliest sets of a conditional Bernoulli mixture."""
+    assert known.mixture is not None
+    return merge(source.propose(evidence), known.mixture.propose(evidence))
+
+
 WAYS: dict[str, Way] = {
     "as now": as_now,
     "entropy": by_entropy,
     "votes": by_votes,
     "frequency": by_frequency,
     "exchange": by_exchange,
+    "mixture": by_mixture,
 }
 
 
@@ -288,19 +299,55 @@ def proposed(rows: CrossFitted, Y: csr_array, way: Way, known: dict[int, Known])
     return replace(rows, candidates=ordered, table=table, correct=ordered.correct(Y))
 
 
-def measure(name: str, preset: Preset, seed: int, data: Path, file: Path) -> None:
+def learn(base: FittedBase, Y: csr_array) -> dict[int, Known]:
+    """Return what each fold's ways may learn from, without mixtures."""
+    folds, logits = base.rows.folds, logit(np.asarray(base.rows.marginals[:]))
+    known = {}
+    for fold in np.unique(folds):
+        others = np.flatnonzero(folds != fold)
+        weights = PairWeights.fit(logits[others], Y[others].toarray().astype(np.float64))
+        known[int(fold)] = Known(Y[others], weights)
+    return known
+
+
+def with_mixtures(
+    known: dict[int, Known], base: FittedBase, Y: csr_array, preset: Preset, seed: int
+) -> dict[int, Known]:
+    """Add each fold's mixture, fitted as by ``cbm-rerank``."""
+    template = propose_mixture(
+        MORE,
+        base.X,
+        Y,
+        n_components=None,
+        union=False,
+        n_jobs=1,
+        seed=seed,
+        n_fits=PRESETS[preset].n_fits,
+    ).for_folds
+    learned = {}
+    for fold, of_fold in known.items():
+        others = np.flatnonzero(base.rows.folds != fold)
+        mixture = clone(template).fit(base.X[others], Y[others])
+        learned[fold] = of_fold._replace(mixture=mixture)
+    return learned
+
+
+def measure(
+    name: str, preset: Preset, seed: int, data: Path, file: Path, *, ways: list[str]
+) -> None:
     """Append a line for each way of proposing."""
     dataset = SETS[name](data)
-    rows = fit_base(dataset, TrainingOptions(preset=preset, seed=seed, n_jobs=1)).rows
-    marginals, Y = np.asarray(rows.marginals[:]), dataset.Y
-    known = {}
-    for fold in np.unique(rows.folds):
-        others = np.flatnonzero(rows.folds != fold)
-        weights = PairWeights.fit(logit(marginals[others]), Y[others].toarray().astype(np.float64))
-        known[int(fold)] = Known(Y[others], weights)
-    for way, propose in WAYS.items():
+    base = fit_base(dataset, TrainingOptions(preset=preset, seed=seed, n_jobs=1))
+    rows, Y = base.rows, dataset.Y
+    marginals = np.asarray(rows.marginals[:])
+    known = learn(base, Y)
+    for way in ways:
         began = time.process_time()
-        found = proposed(rows, Y, propose, known)
+        training = 0.0
+        if way == "mixture":
+            known = with_mixtures(known, base, Y, preset, seed)
+            training, began = time.process_time() - began, time.process_time()
+        found = proposed(rows, Y, WAYS[way], known)
         calibrator = clone(CALIBRATORS[preset]).set_params(random_state=seed)
         confidence = cross_validate({"": calibrator}, found, 1)[""]
         seconds = time.process_time() - began
@@ -313,6 +360,7 @@ def measure(name: str, preset: Preset, seed: int, data: Path, file: Path) -> Non
             "seed": seed,
             "recipe": way,
             "seconds": seconds,
+            "training": training,
             "ms": 0.0,
             "candidates": len(ranked) / dataset.n,
             "right": packed(np.packbits(found.correct[order][first])),
@@ -322,7 +370,7 @@ def measure(name: str, preset: Preset, seed: int, data: Path, file: Path) -> Non
         }
         with file.open("a", encoding="utf-8") as out:
             out.write(json.dumps(line) + "\n")
-        print(f"{name} {preset} seed {seed} {way}: {seconds:.1f} s", flush=True)
+        print(f"{name} {preset} seed {seed} {way}: {seconds:.1f} + {training:.1f} s", flush=True)
 
 
 def table(file: Path) -> None:
@@ -340,13 +388,15 @@ def table(file: Path) -> None:
             assert {row["seed"] for row in rows} == seeds  # gains are paired
             own = Judged.of(sorted(rows, key=lambda row: row["seed"]))
             among = np.mean([unpacked(row["among"], np.uint8).mean() for row in rows])
+            training = float(np.mean([row["training"] for row in rows]))
+            seconds = f"{own.seconds:.1f}" + (f" + {training:.0f}" if training else "")
             gains = ["", ""]
             if way != "as now":
                 gains = [gain(own.right, base.right), gain(own.squared, base.squared)]
             print(
                 f"| {name}, {way} | {np.mean([row['candidates'] for row in rows]):.1f} | "
                 f"{among:.3f} | {own.right.mean():.4f} | {gains[0]} | {own.squared.mean():.4f} | "
-                f"{gains[1]} | {own.seconds:.1f} |"
+                f"{gains[1]} | {seconds} |"
             )
     heads = ["oracle by expected labels", *(f"{low:.0f} to {high:.0f}" for low, high in SIZES)]
     print(f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
@@ -375,6 +425,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path, help="a file whose table is printed")
     parser.add_argument("--presets", default="fast")
     parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--ways", default=",".join(WAYS))
     asked = parser.parse_args()
     if asked.table is not None:
         table(asked.table)
@@ -385,7 +436,7 @@ def main() -> None:
     for seed in map(int, asked.seeds.split(",")):
         for preset in PRESETS:
             for name in asked.sets or SETS if preset in asked.presets.split(",") else ():
-                measure(name, preset, seed, data, asked.out)
+                measure(name, preset, seed, data, asked.out, ways=asked.ways.split(","))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ from scipy.sparse import csr_array
 
 from benchmarks.bench_large_sets import LEAST, WAYS, Known, PairWeights, exchanges
 from setwise.models.data.rows import SparseRows
+from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from setwise.models.mixtures.mixture_candidates import MixtureCandidates
 from setwise.models.sets.candidates import SOURCE_MARGINALS, CandidateSets
 from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.search import MAX_CANDIDATES
@@ -64,7 +66,9 @@ def documents() -> tuple[DocumentEvidence, VotedCandidates, Known]:
     rows = SparseRows.of(csr_array(np.ones((2, 1), dtype=np.float32)))
     evidence = DocumentEvidence(rows, np.log(P / (1 - P)), P, SetVotes(sets, ("any",), votes))
     weights = PairWeights.fit(np.zeros(Y.shape), Y.toarray().astype(np.float64))
-    return evidence, VotedCandidates().fit(rows.to_matrix(), Y), Known(Y, weights)
+    template = ConditionalBernoulliMixture(3, features="linear", n_jobs=1)
+    mixture = MixtureCandidates(template).fit(np.ones((Y.shape[0], 1)), Y)
+    return evidence, VotedCandidates().fit(rows.to_matrix(), Y), Known(Y, weights, mixture)
 
 
 def listed(candidates: CandidateSets, document: int) -> list[tuple[int, ...]]:
