@@ -3,12 +3,15 @@
 import io
 import json
 import multiprocessing
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from setwise.models.data.lines import DataError
 from setwise.models.options import TrainingOptions
-from setwise.models.predictions import most_likely
+from setwise.models.predictions import RankedSet
+from setwise.models.predictor import SetPredictor
 from setwise.models.training import train
 from setwise.service.cli import prediction_lines
 from setwise.service.cli.prediction_lines import (
@@ -44,34 +47,37 @@ def stories(n):
     ]
 
 
-def record(predictor, predictions, row, id_, top):
-    """A prediction by way of objects: what the lines are put together to equal."""
-    ranked, chances = predictions.ranked(row), predictions.marginals[row].tolist()
-    return {
-        "id": id_,
-        "labels": ranked[0].labels,
-        "confidence": ranked[0].confidence,
-        "candidates": [candidate._asdict() for candidate in ranked[:top]],
-        "marginals": [
-            {"label": predictions.label_names[label], "probability": chances[label]}
-            for label in most_likely(predictions.marginals, LIKELY_LABELS)[row].tolist()
-        ],
-        "known_features": int(predictions.known_features[row]),
-        "model_version": predictor.version,
-        "calibrator_version": predictor.calibrator_version,
-    }
-
-
 @pytest.mark.parametrize("top", [1, 3, 100])
-def test_lines_are_those_of_a_json_encoder(predictor, top):
+def test_a_line_says_what_the_model_predicts(predictor, top):
     documents = stories(20)
-    written = LinePredictor(predictor, "a", top)(as_lines(documents))
+    lines = LinePredictor(predictor, "a", top)(as_lines(documents)).splitlines()
     predictions = predictor.predict_texts([document["text"] for document in documents])
-    wanted = [
-        json.dumps(record(predictor, predictions, row, document["id"], top)) + "\n"
-        for row, document in enumerate(documents)
-    ]
-    assert written == "".join(wanted)
+    for row, (document, line) in enumerate(zip(documents, lines, strict=True)):
+        written, ranked = json.loads(line), predictions.ranked(row)
+        candidates = [
+            RankedSet(tuple(each["labels"]), each["confidence"], each["score"])
+            for each in written["candidates"]
+        ]
+        assert candidates == ranked[:top]
+        assert (tuple(written["labels"]), written["confidence"]) == ranked[0][:2]
+        marginals = dict(
+            zip(predictor.label_names, predictions.marginals[row].tolist(), strict=True)
+        )
+        chances = [each["probability"] for each in written["marginals"]]
+        assert chances == sorted(marginals.values(), reverse=True)[:LIKELY_LABELS]
+        assert all(marginals[each["label"]] == each["probability"] for each in written["marginals"])
+        assert written["id"] == document["id"]
+        assert written["known_features"] == predictions.known_features[row]
+        assert written["model_version"] == predictor.version
+        assert written["calibrator_version"] == predictor.calibrator_version
+
+
+def test_a_number_that_json_lacks_is_never_written(predictor, monkeypatch):
+    known = predictor.predict_texts(["fever cough"])
+    unknown = replace(known, confidence=known.confidence * np.nan)
+    monkeypatch.setattr(SetPredictor, "rank", lambda *_: unknown)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        LinePredictor(predictor, "a", 1)([(1, b'{"text": "fever cough"}')])
 
 
 def test_documents_without_an_id_and_blank_lines_are_taken(predictor):
