@@ -29,7 +29,7 @@ from typing import Any
 import httpx
 import numpy as np
 from fastapi import FastAPI
-from sqlalchemy import Connection, Engine, Table, func, insert, select, text
+from sqlalchemy import Engine, Table, func, insert, select, text
 
 from setwise.service import app as service_main
 from setwise.service.build import Application, build
@@ -42,15 +42,7 @@ from setwise.service.logs import configure_logging
 from setwise.service.settings import Settings
 from setwise.service.stores.columns.types import InRow
 from setwise.service.stores.database import new_id
-from setwise.service.stores.tables import (
-    annotations,
-    final_labels,
-    outcomes,
-    prediction_labels,
-    predictions,
-    review_tasks,
-    unindexed_texts,
-)
+from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.truth.search_index import SearchIndex
 from setwise.service.stores.upkeep import checks, migrate
@@ -162,7 +154,7 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
             for table, of_table in rows.items():
                 if of_table:
                     connection.execute(insert(table), of_table)
-            _index(connection, rows[predictions])
+            _index(SearchIndex(connection), rows)
     checks.rebuild(Transactions(application.engine), lambda _share, _message: None)
     if application.engine.dialect.name == "postgresql":
         engine = application.engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -171,18 +163,11 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
     _check(application.engine, documents)
 
 
-def _index(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    predicted = [
-        {"label": label, "prediction_id": row["id"]}
-        for row in rows
-        for label in row["candidates"][0]["labels"]
-    ]
-    sent = {row["id"] for row in rows if row["decision"] == "auto"}
-    final = [row for row in predicted if row["prediction_id"] in sent]
-    connection.execute(insert(prediction_labels), predicted)
-    connection.execute(insert(final_labels), final)
-    connection.execute(insert(unindexed_texts), [{"prediction_id": row["id"]} for row in rows])
-    SearchIndex(connection).add_words(len(rows))
+def _index(index: SearchIndex, rows: dict[Table, list[dict[str, Any]]]) -> None:
+    predicted = {row["id"]: row["candidates"][0]["labels"] for row in rows[predictions]}
+    sent = [row["id"] for row in rows[predictions] if row["decision"] == "auto"]
+    index.add(predicted, sent=sent, with_texts=predicted)
+    index.add_words(len(predicted))
 
 
 def _check(engine: Engine, documents: int) -> None:

@@ -117,25 +117,17 @@ def _logistic(C: float, _: int) -> PerLabel:
     return PerLabel(OneVsRestClassifier(LogisticRegression(C=C, solver="liblinear")))
 
 
+def _trees(wrapper: Callable[[Any], PerLabel | OverSets], trees: Callable[..., Any]) -> Peer:
+    return Peer(lambda _, seed: wrapper(trees(N_TREES, random_state=seed)), dense_only=True)
+
+
 PEERS = {
     "logistic": Peer(_logistic, STRENGTHS),
     "power set": Peer(lambda C, seed: OverSets(LinearSVC(C=C, random_state=seed)), STRENGTHS),
-    "forest per label": Peer(
-        lambda _, seed: PerLabel(RandomForestClassifier(N_TREES, random_state=seed)),
-        dense_only=True,
-    ),
-    "extra trees per label": Peer(
-        lambda _, seed: PerLabel(ExtraTreesClassifier(N_TREES, random_state=seed)),
-        dense_only=True,
-    ),
-    "forest over sets": Peer(
-        lambda _, seed: OverSets(RandomForestClassifier(N_TREES, random_state=seed)),
-        dense_only=True,
-    ),
-    "extra trees over sets": Peer(
-        lambda _, seed: OverSets(ExtraTreesClassifier(N_TREES, random_state=seed)),
-        dense_only=True,
-    ),
+    "forest per label": _trees(PerLabel, RandomForestClassifier),
+    "extra trees per label": _trees(PerLabel, ExtraTreesClassifier),
+    "forest over sets": _trees(OverSets, RandomForestClassifier),
+    "extra trees over sets": _trees(OverSets, ExtraTreesClassifier),
 }
 
 

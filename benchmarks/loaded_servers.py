@@ -118,19 +118,23 @@ def trained_artifact(folder: Path) -> tuple[Path, list[str]]:
     return folder / "artifact", [note.text for note in read_notes()[-200:]]
 
 
+def set_up(application: build.Application, artifact: Path) -> str:
+    """Activate a model in an empty database, under a fixed threshold; return a client's key."""
+    migrate.upgrade(application.engine)
+    services = application.services
+    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
+    _, key = services.keys.create(SYSTEM, "bench", Role.CLIENT)
+    services.policy.change(SYSTEM, PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9), None)
+    return key
+
+
 @contextmanager
 def setwise_server(
     folder: Path, url: str, artifact: Path, texts: list[str]
 ) -> Iterator[tuple[Server, bytes]]:
     """Serve an artifact with Setwise; yield the server and its first answer."""
-    settings = Settings(data_dir=folder, database_url=url)
-    application = build.build(settings)
-    migrate.upgrade(application.engine)
-    services = application.services
-    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
-    _, key = services.keys.create(SYSTEM, "bench", Role.CLIENT)
-    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9)
-    services.policy.change(SYSTEM, change, None)
+    application = build.build(Settings(data_dir=folder, database_url=url))
+    key = set_up(application, artifact)
     application.close()
     port = free_port()
     environment = os.environ | {

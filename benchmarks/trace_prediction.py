@@ -25,16 +25,13 @@ from types import FrameType
 
 from starlette.types import ASGIApp, Message
 
-from benchmarks.loaded_servers import trained_artifact
+from benchmarks.loaded_servers import set_up, trained_artifact
 from setwise.service import build
 from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.app import serving
-from setwise.service.domain.accounts.callers import SYSTEM, Role
-from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Submission, SubmissionOutcome
 from setwise.service.logs import configure_logging
 from setwise.service.settings import Settings
-from setwise.service.stores.upkeep import migrate
 
 OURS = str(Path(__file__).resolve().parents[1] / "setwise")
 """Where modules are imported from: the folders below it are links."""
@@ -99,12 +96,7 @@ async def _traced(folder: Path, content_type: str) -> Trace:
         data_dir=folder, database_url=f"sqlite:///{folder / 'trace.db'}", embedded_worker=False
     )
     application = build.build(settings)
-    migrate.upgrade(application.engine)
-    services = application.services
-    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
-    _, key = services.keys.create(SYSTEM, "trace", Role.CLIENT)
-    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9)
-    services.policy.change(SYSTEM, change, None)
+    services, key = application.services, set_up(application, artifact)
     trace, warm = Trace(), False
 
     def predict(submissions: Sequence[Submission]) -> Sequence[SubmissionOutcome]:

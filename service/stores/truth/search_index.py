@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Table, TextClause, insert, select, text
 
-from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.columns.types import cipher_of
 from setwise.service.stores.tables import final_labels, prediction_labels, unindexed_texts
@@ -13,13 +12,22 @@ from setwise.service.stores.tables import final_labels, prediction_labels, unind
 class SearchIndex(Store):
     """The predicted labels, the labels that were sent last, and the words of plain texts."""
 
-    def add(self, predictions: Sequence[Prediction]) -> None:
-        """Index new predictions by their labels; their words are indexed later."""
-        labels = {prediction.id: prediction.scored.labels for prediction in predictions}
-        sent = [each.id for each in predictions if each.decision is Decision.AUTO]
-        waiting = [{"prediction_id": each.id} for each in predictions if each.document.text]
-        self._insert(prediction_labels, labels)
-        self._insert(final_labels, {id_: labels[id_] for id_ in sent})
+    def add(
+        self,
+        predicted: Mapping[str, Sequence[str]],
+        *,
+        sent: Iterable[str],
+        with_texts: Iterable[str],
+    ) -> None:
+        """Index new predictions by their labels; their words are indexed later.
+
+        ``predicted``: Labels by id.
+        ``sent``: Ids of those that were sent.
+        ``with_texts``: Ids of those whose documents have texts.
+        """
+        self._insert(prediction_labels, predicted)
+        self._insert(final_labels, {id_: predicted[id_] for id_ in sent})
+        waiting = [{"prediction_id": id_} for id_ in with_texts]
         if waiting and cipher_of(self._connection.dialect) is None:
             self._connection.execute(_ADD_WAITING, waiting)
 
