@@ -73,7 +73,11 @@ class PredictionStore(Store):
             return
         rows = [_row(prediction, submission) for prediction, submission in new]
         self._connection.execute(_INSERT, rows)
-        SearchIndex(self._connection).add([prediction for prediction, _ in new])
+        SearchIndex(self._connection).add(
+            {prediction.id: prediction.scored.labels for prediction, _ in new},
+            sent=[prediction.id for prediction, _ in new if prediction.decision is Decision.AUTO],
+            with_texts=[prediction.id for prediction, _ in new if prediction.document.text],
+        )
         keys = [
             {
                 "client_id": prediction.client_id,
