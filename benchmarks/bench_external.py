@@ -31,6 +31,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
+from setwise.models.data.answer_parsing import parse_answer
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
@@ -118,7 +119,7 @@ def answered(data: Dataset, answers: ModelAnswers, *, beside: bool) -> Dataset:
 def label_sets(names: Sequence[str], scores: NDArray[np.float64]) -> ModelAnswers:
     """Return each document's labels above one half as another model's answer."""
     sets = [[names[label] for label in np.flatnonzero(row > 0.5).tolist()] for row in scores]
-    return ModelAnswers.of(names, [{"labels": one} for one in sets])
+    return ModelAnswers.of(names, [parse_answer({"labels": one}) for one in sets])
 
 
 def rows(case: Case, seed: int) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import Kind
-from setwise.models.data.document_error import DocumentError, UnknownNames, pointed
+from setwise.models.data.document_error import DocumentError, UnknownNames
 from setwise.models.data.documents import PredictionInput
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.scaler import FeatureScaler
@@ -35,7 +35,7 @@ from setwise.models.sets.evidence import CandidateSource, DocumentEvidence
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.reranker import SetReranker
 from setwise.models.voters.voters import SetVoters
-from setwise.spelling import spelled, spelled_keys
+from setwise.spelling import escaped, spelled, spelled_keys
 
 # Votes are dense; this bounds their memory to a few megabytes.
 _ROWS_AT_ONCE = 256
@@ -271,7 +271,7 @@ class SetPredictor:
         parsed = [each.answer for each in documents if each.answer is not None]
         if len(parsed) < len(documents):
             raise _lacks("answer", documents)
-        answers = ModelAnswers.of_parsed(self.label_names, parsed, numbers=self.numbers)
+        answers = ModelAnswers.of(self.label_names, parsed, numbers=self.numbers)
         self._check_answers(answers)
         return answers
 
@@ -360,7 +360,7 @@ class SetPredictor:
         if wrong >= 0:
             raise DocumentError(
                 int(np.searchsorted(indptr, wrong, side="right")) - 1,
-                f"/features/{pointed(names[wrong])}",
+                f"/features/{escaped(names[wrong])}",
                 f"{numbers[wrong]} is no number within ±3.4e38",
                 "give one",
             )

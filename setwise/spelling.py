@@ -1,4 +1,4 @@
-"""The one spelling of a name of a label or feature."""
+"""The one spelling of a name of a label or feature, also in a JSON pointer."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -41,6 +41,15 @@ def spelled_keys(members: Mapping[str, _Value]) -> dict[str, _Value]:
             raise ValueError(f"{plain[:60]!r} is given twice, in two spellings")
         result[plain] = value
     return result
+
+
+def escaped(name: str) -> str:
+    """Return ``name`` escaped for a JSON pointer (RFC 6901, section 3).
+
+    >>> escaped("a/b~c")
+    'a~1b~0c'
+    """
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _is_plain(names: str) -> bool:

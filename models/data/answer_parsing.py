@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.limits import LARGEST_SCORE, MOST_SET_LABELS, MOST_SETS
-from setwise.models.data.document_error import DocumentError, pointed, shown
-from setwise.spelling import spelled, spelled_keys
+from setwise.models.data.document_error import DocumentError
+from setwise.models.data.json_lines import quoted
+from setwise.spelling import escaped, spelled, spelled_keys
 
 MISSING = float("nan")
 """A number or a score that is not given."""
@@ -29,11 +30,14 @@ class ParsedAnswer(NamedTuple):
 
 
 def parse_answer(document: Mapping[str, Any], place: int = 0) -> ParsedAnswer:
-    """Return another model's answer from a JSON object; see `ModelAnswers.of`.
+    """Return another model's answer from a JSON object.
 
     Parameters
     ----------
     document : mapping
+        With ``"scores"`` (``{label: probability}``), ``"candidates"`` (``[{"labels": [...],
+        "score": number?}]``) or ``"labels"``, a single set. Scores may come with either of the
+        others. Other keys are ignored, except ``"metadata"``.
     place : int
         Number of the document from 0, for messages.
 
@@ -74,8 +78,8 @@ def _parsed_scores(answer: object, place: int) -> dict[str, float]:
     for name, score in answer.items():
         # Negated so that NaN fails too.
         if not _is_number(score) or not 0.0 <= score <= 1.0:
-            path = f"/scores/{pointed(str(name))}"
-            fault = f"{shown(score)} is no probability"
+            path = f"/scores/{escaped(str(name))}"
+            fault = f"{quoted(score)} is no probability"
             raise DocumentError(place, path, fault, "give a number from 0 to 1")
         scores[str(name)] = float(score)
     try:
@@ -102,11 +106,11 @@ def _parsed_candidates(candidates: object, place: int) -> list[tuple[tuple[str, 
             raise DocumentError(place, path, "it has no labels", 'give an object with "labels"')
         unknown = [key for key in candidate if key not in {"labels", "score"}]
         if unknown:
-            fault = f"unknown key {shown(unknown[0])}"
+            fault = f"unknown key {quoted(unknown[0])}"
             raise DocumentError(place, path, fault, "the keys are labels and score")
         score = candidate.get("score")
         if score is not None and not (_is_number(score) and abs(score) <= LARGEST_SCORE):
-            fault = f"{shown(score)} is no number within ±{LARGEST_SCORE:g}"
+            fault = f"{quoted(score)} is no number within ±{LARGEST_SCORE:g}"
             raise DocumentError(place, f"{path}/score", fault, "give a number, or none")
         labels = _parsed_labels(candidate["labels"], place, f"{path}/labels")
         sets.append((labels, MISSING if score is None else float(score)))
@@ -122,13 +126,13 @@ def _parsed_labels(labels: object, place: int, path: str) -> tuple[str, ...]:
     distinct: dict[str, None] = {}
     for number, written in enumerate(labels):
         if not isinstance(written, str):
-            fault = f"{shown(written)} is no label"
+            fault = f"{quoted(written)} is no label"
             raise DocumentError(place, f"{path}/{number}", fault, "give labels as strings")
         name = spelled(written)
         if not name:
             raise DocumentError(place, f"{path}/{number}", "the label is empty", "give its name")
         if name in distinct:
-            fault = f"the label {shown(name)} is given twice"
+            fault = f"the label {quoted(name)} is given twice"
             raise DocumentError(place, f"{path}/{number}", fault, "give each label once")
         distinct[name] = None
     return tuple(distinct)
@@ -144,9 +148,9 @@ def metadata_numbers(answers: Sequence[ParsedAnswer], names: Sequence[str]) -> N
                 continue
             # Negated so that NaN fails too.
             if not (_is_number(value) and abs(value) <= LARGEST_SCORE):
-                fault = f"{shown(value)} is no number within ±{LARGEST_SCORE:g}"
+                fault = f"{quoted(value)} is no number within ±{LARGEST_SCORE:g}"
                 cure = "give a number, or leave it out"
-                raise DocumentError(place, f"/metadata/{pointed(name)}", fault, cure)
+                raise DocumentError(place, f"/metadata/{escaped(name)}", fault, cure)
             numbers[place, column] = value
     return numbers
 

@@ -1,8 +1,8 @@
 """What another model says of documents: label scores, label sets and numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,6 @@ from setwise.models.data.answer_parsing import (
     MISSING,
     ParsedAnswer,
     metadata_numbers,
-    parse_answer,
 )
 from setwise.models.data.document_error import UnknownNames
 from setwise.models.sets.candidates import RaggedSets, gather, join_indptr
@@ -80,20 +79,18 @@ class ModelAnswers:
     def of(
         cls,
         label_names: Sequence[str],
-        documents: Sequence[Mapping[str, Any]],
+        answers: Sequence[ParsedAnswer],
         *,
         numbers: Sequence[str] = (),
     ) -> Self:
-        """Return the answers in documents as clients send them.
+        """Return parsed answers in columns.
 
         Parameters
         ----------
         label_names : sequence of str
             All labels of the model, in its order.
-        documents : sequence of mapping
-            Each with ``"scores"`` (``{label: probability}``), ``"candidates"``
-            (``[{"labels": [...], "score": number?}]``) or ``"labels"``, a single set. Scores may
-            come with either of the others. Other keys are ignored, except ``"metadata"``.
+        answers : sequence of ParsedAnswer
+            One a document, see `parse_answer`.
         numbers : sequence of str
             Keys of the metadata whose numbers are used.
 
@@ -102,22 +99,10 @@ class ModelAnswers:
         UnknownNames
             If an answer names a label that the model lacks.
         DocumentError
-            If a document has no answer, or one that is not in this form.
+            If the metadata have something else than a number.
         ValueError
             If a label or a number is named twice.
         """
-        parsed = [parse_answer(document, place) for place, document in enumerate(documents)]
-        return cls.of_parsed(label_names, parsed, numbers=numbers)
-
-    @classmethod
-    def of_parsed(
-        cls,
-        label_names: Sequence[str],
-        answers: Sequence[ParsedAnswer],
-        *,
-        numbers: Sequence[str] = (),
-    ) -> Self:
-        """Return parsed answers in columns; see `of`."""
         column = {name: place for place, name in enumerate(label_names)}
         if len(column) < len(label_names) or len(set(numbers)) < len(numbers):
             raise ValueError("a label or a number is named twice; name each once")

@@ -174,7 +174,7 @@ def labelled_dataset(
     try:
         if documents.answers:
             answerable = names if label_names is None else label_names
-            answers = ModelAnswers.of_parsed(answerable, documents.answers, numbers=numbers)
+            answers = ModelAnswers.of(answerable, documents.answers, numbers=numbers)
     except DocumentError as error:
         line = documents.lines[error.document]
         raise DataError(file, line, fault_in_line(error), error.cure) from error

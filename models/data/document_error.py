@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-_SHOWN = 60  # characters of a value that a message repeats
+from setwise.models.data.json_lines import quoted
 
 
 class DocumentError(ValueError):
@@ -53,20 +53,9 @@ class UnknownNames(DocumentError):
     ) -> None:
         self.names = tuple(dict.fromkeys(names))
         self.noun = noun
-        listed = ", ".join(map(shown, self.names[:5]))
+        listed = ", ".join(map(quoted, self.names[:5]))
         more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
         nouns = noun if len(self.names) == 1 else f"{noun}s"
         super().__init__(
             document, path, f"unknown {nouns} {listed}{more}", f"give {noun}s of the model"
         )
-
-
-def pointed(name: str) -> str:
-    """Return a name as a part of a JSON pointer (RFC 6901)."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def shown(value: object) -> str:
-    """Return a value as messages repeat it, cut if it is long."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -84,9 +84,12 @@ def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record
 
 
-def quoted(name: str) -> str:
-    """Return a name or its beginning, in quotes."""
-    return repr(name if len(name) <= _QUOTED else name[:_QUOTED] + "…")
+def quoted(value: object) -> str:
+    """Return a value, or its beginning, as messages repeat it; a string in quotes."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= _QUOTED else value[:_QUOTED] + "…")
+    text = repr(value)
+    return text if len(text) <= _QUOTED else text[:_QUOTED] + "…"
 
 
 def type_name(value: object) -> str:

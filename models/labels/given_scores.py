@@ -35,7 +35,9 @@ class GivenScores(StoredPart, BaseEstimator):
 
     Examples
     --------
-    >>> answers = ModelAnswers.of("ab", [{"scores": {"a": 0.5, "b": 0.5}}, {"labels": ["b"]}])
+    >>> from setwise.models.data.answer_parsing import parse_answer
+    >>> documents = [{"scores": {"a": 0.5, "b": 0.5}}, {"labels": ["b"]}]
+    >>> answers = ModelAnswers.of("ab", [parse_answer(each) for each in documents])
     >>> scores = GivenScores().fit(answers, csr_array(np.array([[1, 0], [0, 1]])))
     >>> scores.decision_function(answers).round(1).tolist()
     [[0.0, 0.0], [-2.2, 2.2]]

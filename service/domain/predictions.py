@@ -14,8 +14,8 @@ from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.routing.audits import NOT_DRAWN, Selection, normal_form
 from setwise.service.domain.shown import Probability, Shown
-from setwise.service.domain.text import escaped, json_faults, text_faults, unstorable
-from setwise.spelling import spelled, spelled_keys
+from setwise.service.domain.text import json_faults, text_faults, unstorable
+from setwise.spelling import escaped, spelled, spelled_keys
 
 LONGEST_DOCUMENT_ID = 200
 """Characters; the id is indexed."""

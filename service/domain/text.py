@@ -11,6 +11,7 @@ from itertools import islice, pairwise
 from typing import Generic, TypeVar
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.spelling import escaped
 
 UNREADABLE = "(cannot be read)"
 """Stands for a stored text that was damaged or moved, or whose key is missing."""
@@ -83,15 +84,6 @@ def json_faults(value: object, pointer: str, *, depth: int = 0) -> Iterator[Fiel
                 yield FieldFault(pointer, f"has a name that {why}")
             else:
                 yield from json_faults(inner, here, depth=depth + 1)
-
-
-def escaped(name: str) -> str:
-    """Return ``name`` escaped for a JSON pointer (RFC 6901, section 3).
-
-    >>> escaped("a/b~c")
-    'a~1b~0c'
-    """
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 class RepeatedName(ValueError):

@@ -26,7 +26,8 @@ from setwise.service.domain.predictions import (
     ScoredSet,
     TermWeight,
 )
-from setwise.service.domain.text import MOST_HINTED, escaped, hints, nearest, question
+from setwise.service.domain.text import MOST_HINTED, hints, nearest, question
+from setwise.spelling import escaped
 
 MOST_NAMED = 20
 """Unknown labels of a document that an error points at."""

@@ -5,7 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.text import escaped, json_faults, text_faults
+from setwise.service.domain.text import json_faults, text_faults
+from setwise.spelling import escaped
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -7,11 +7,11 @@ import warnings
 import pytest
 
 from setwise.integrations.mlflow import _LabelSets, log_model, save_model
-from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.document_error import DocumentError
 from setwise.models.storage.artifacts import load, save
 from setwise.models.storage.sealed_folder import ArtifactError
 from setwise.models.training_external import start_external
+from tests.models.corpora import answers_of
 
 pytestmark = pytest.mark.slow
 
@@ -116,7 +116,7 @@ def test_a_model_of_answers_reads_them_from_columns(tmp_path):
     ]
     found = served.predict(pd.DataFrame(rows))
     alone = load(tmp_path / "started")
-    expected = alone.predict_answers(ModelAnswers.of(alone.label_names, rows))
+    expected = alone.predict_answers(answers_of(alone.label_names, rows))
     assert found["confidence"].tolist() == expected.top_confidence().tolist()
     assert found["labels"].tolist()[:3:2] == [["storm"], ["flood", "storm"]]
     with pytest.raises(ValueError, match="'fog'"):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
+from setwise.models.data.answer_parsing import parse_answer
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import Dataset
 
@@ -64,6 +65,12 @@ def texts(n=120, seed=0, lost=0.0):
     )
 
 
+def answers_of(label_names, documents, *, numbers=()):
+    """Return the answers of another model in documents as clients send them."""
+    parsed = [parse_answer(document, place) for place, document in enumerate(documents)]
+    return ModelAnswers.of(label_names, parsed, numbers=numbers)
+
+
 def answered(data, kind="candidates", seed=0):
     """Return a data set with answers of a made-up model that errs; its documents stay."""
     rng = np.random.default_rng(seed)
@@ -86,5 +93,5 @@ def answered(data, kind="candidates", seed=0):
     return replace(
         data,
         kind="external",
-        answers=ModelAnswers.of(data.label_names, documents, numbers=("length",)),
+        answers=answers_of(data.label_names, documents, numbers=("length",)),
     )

@@ -84,7 +84,7 @@ def test_vectors_may_stand_beside_answers():
 def test_every_given_set_is_a_candidate(of_sets):
     _, predictor = of_sets
     names = predictor.label_names
-    answers = ModelAnswers.of(
+    answers = corpora.answers_of(
         names,
         [{"candidates": [{"labels": names}, {"labels": []}]}, {"labels": names[:2]}],
         numbers=predictor.numbers,
@@ -150,7 +150,7 @@ def test_artifacts_predict_bit_for_bit_as_before(tmp_path):
 
 def test_answers_that_do_not_suit_the_model_are_refused(of_sets, model_of):
     data, predictor = of_sets
-    few = ModelAnswers.of(data.label_names, [{"labels": data.label_names[:1]}])
+    few = corpora.answers_of(data.label_names, [{"labels": data.label_names[:1]}])
     with pytest.raises(ValueError, match="answers count 2 labels; this model knows 6"):
         predictor.predict_answers(ModelAnswers.none(1, 2))
     with pytest.raises(ValueError, match="need the numbers length"):
@@ -200,7 +200,7 @@ def test_training_data_that_do_not_fit_are_refused():
 
 def test_probabilities_that_are_not_given_are_below_the_smallest():
     fitted = GivenScores().fit(ModelAnswers.of_scores([[0.2, 0.9]]), csr_array(np.eye(2)))
-    answers = ModelAnswers.of("abc"[:2], [{"scores": {"a": 0.1}}, {"scores": {"a": 0.9}}])
+    answers = corpora.answers_of("abc"[:2], [{"scores": {"a": 0.1}}, {"scores": {"a": 0.9}}])
     probability = 1 / (1 + np.exp(-fitted.decision_function(answers)))
     np.testing.assert_allclose(probability, [[0.1, 0.05], [0.9, 0.1]])
 
@@ -215,7 +215,7 @@ def test_a_stored_part_that_reads_no_kind_of_answer_is_refused():
 
 def test_without_history_nothing_is_sure_and_the_usual_set_comes_first():
     predictor = start_external(("ash", "birch", "cedar"))
-    answers = ModelAnswers.of(
+    answers = corpora.answers_of(
         predictor.label_names,
         [
             {"candidates": [{"labels": ["birch"]}, {"labels": ["ash"]}, {"labels": ["birch"]}]},
@@ -249,7 +249,7 @@ def test_a_model_without_history_is_stored_with_thousands_of_labels(tmp_path):
     predictor = start_external(names)
     save(predictor, tmp_path / "model")
     again = load(tmp_path / "model")
-    answers = ModelAnswers.of(names, [{"labels": ["label 7", "label 4999"]}])
+    answers = corpora.answers_of(names, [{"labels": ["label 7", "label 4999"]}])
     assert again.predict_answers(answers).ranked(0)[0].labels == ("label 7", "label 4999")
     assert again.version == predictor.version
 
@@ -273,7 +273,7 @@ def test_reviews_teach_how_far_to_trust_the_scores_of_answers():
     log_p = -rng.exponential(0.7, 600)
     right = (rng.random(600) < np.exp(log_p)).astype(float)
     answers = [{"candidates": [{"labels": ["ash"], "score": float(score)}]} for score in log_p]
-    found = start_external(names).predict_answers(ModelAnswers.of(names, answers))
+    found = start_external(names).predict_answers(corpora.answers_of(names, answers))
     assert found.top_confidence().max() <= MOST_UNPROVEN
     assert (np.argsort(found.top_confidence()) == np.argsort(log_p)).all()
     sets = AnnouncedSets.of(found.candidates, found.confidence)

@@ -201,13 +201,6 @@ def test_no_documents_give_no_predictions(of_vectors, of_texts):
     assert len(of_texts.predict_texts([])) == 0
 
 
-def test_documents_are_scored_in_whatever_form_the_model_reads(of_vectors, of_texts):
-    numbers, words = {"f0": 1.0}, "fever cough"
-    of_numbers = of_vectors.score([PredictionInput(features=numbers)])
-    assert equal(of_numbers, of_vectors.predict_features([numbers]))
-    assert equal(of_texts.score([PredictionInput(words)]), of_texts.predict_texts([words]))
-
-
 @pytest.mark.parametrize(
     ("kind", "document", "path", "fault"),
     [

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from setwise.limits import LARGEST_SCORE, MOST_SETS
-from setwise.models.data.answers import ModelAnswers
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
 from setwise.models.training import train
@@ -144,7 +143,7 @@ def test_a_model_of_vectors_and_answers_reads_both(reads_features: SetPredictor)
     served = LoadedPredictor(reads_features)
     served.warm_up()
     document = Document(features={"f0": 1.5}, answer={"labels": ["label 1"]})
-    answers = ModelAnswers.of(
+    answers = corpora.answers_of(
         reads_features.label_names, [{"labels": ["label 1"]}], numbers=("length",)
     )
     X = np.array([[1.5] + [0.0] * (len(reads_features.feature_names) - 1)])

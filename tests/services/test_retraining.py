@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.lines import DataWarning
 from setwise.models.storage.artifacts import load
 from setwise.service.domain.annotators import GroupChange, Rates
@@ -28,6 +27,7 @@ from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import FakeLoader, FakeStore
 from tests.loop import Loop
+from tests.models.corpora import answers_of
 from tests.samples import ADMIN, ANN, model
 from tests.services.test_certification_of_candidates import Better
 from tests.services.test_files import Worker
@@ -320,7 +320,7 @@ def test_an_external_model_learns_which_set_to_announce_and_keeps_all_its_labels
     assert (model.kind, [*model.label_names], model.numbers) == ("external", labels, ("tries",))
     new = made[220:]
     answered = [{"labels": one["labels"][:1]} for one in new]
-    answers = ModelAnswers.of(model.label_names, answered, numbers=model.numbers)
+    answers = answers_of(model.label_names, answered, numbers=model.numbers)
     predicted = model.predict_answers(answers, [str(one["text"]) for one in new])
     right = sum(
         predicted.ranked(place)[0].labels == tuple(one["labels"]) for place, one in enumerate(new)

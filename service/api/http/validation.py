@@ -5,7 +5,8 @@ from typing import Any
 
 from setwise.service.api.http.openapi_answers import Json
 from setwise.service.domain.errors import FieldFault
-from setwise.service.domain.text import escaped, nearest, question
+from setwise.service.domain.text import nearest, question
+from setwise.spelling import escaped
 
 UNKNOWN_MEMBER = "extra_forbidden"
 _WORDING = {

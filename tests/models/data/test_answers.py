@@ -11,6 +11,7 @@ from setwise.limits import MOST_SETS
 from setwise.models.data.answer_parsing import parse_answer
 from setwise.models.data.answers import ModelAnswers, concatenate_answers
 from setwise.models.data.document_error import DocumentError, UnknownNames
+from tests.models.corpora import answers_of
 
 LABELS = ("ash", "birch", "cedar")
 
@@ -32,7 +33,7 @@ def sets_of(answers):
 
 
 def test_equal_sets_are_counted_whatever_their_order():
-    answers = ModelAnswers.of(
+    answers = answers_of(
         LABELS,
         [
             {
@@ -71,14 +72,14 @@ def test_a_label_is_compared_with_few_others_however_long_the_set():
 
 
 def test_scores_of_zero_are_given_and_others_are_not():
-    answers = ModelAnswers.of(LABELS, [{"scores": {"cedar": 0, "ash": 0.25}}, {"labels": ["ash"]}])
+    answers = answers_of(LABELS, [{"scores": {"cedar": 0, "ash": 0.25}}, {"labels": ["ash"]}])
     assert answers.scores.indptr.tolist() == [0, 2, 2]
     assert answers.scores.indices.tolist() == [0, 2]
     assert answers.scores.data.tolist() == [0.25, 0.0]
 
 
 def test_matrices_of_scores_are_answers_too():
-    by_name = ModelAnswers.of(LABELS, [{"scores": {"ash": 0.5, "birch": 0, "cedar": 1}}])
+    by_name = answers_of(LABELS, [{"scores": {"ash": 0.5, "birch": 0, "cedar": 1}}])
     by_matrix = ModelAnswers.of_scores([[0.5, 0, 1]])
     np.testing.assert_array_equal(by_name.scores.toarray(), by_matrix.scores.toarray())
     assert by_matrix.scores.nnz == 3
@@ -130,7 +131,7 @@ def test_a_matrix_of_scores_that_are_no_probabilities_is_refused(wrong):
 )
 def test_a_wrong_answer_is_refused_with_its_place(document, path, message):
     with pytest.raises(DocumentError, match="document 2") as caught:
-        ModelAnswers.of(LABELS, [{"labels": []}, document], numbers=("age",))
+        answers_of(LABELS, [{"labels": []}, document], numbers=("age",))
     assert (caught.value.document, caught.value.path) == (1, path)
     assert message in str(caught.value)
 
@@ -145,7 +146,7 @@ def test_a_wrong_answer_is_refused_with_its_place(document, path, message):
 )
 def test_unknown_labels_are_named(document, path):
     with pytest.raises(UnknownNames, match="unknown labels 'oak', 'elm'") as caught:
-        ModelAnswers.of(LABELS, [document])
+        answers_of(LABELS, [document])
     assert caught.value.names == ("oak", "elm")
     assert (caught.value.document, caught.value.path) == (0, path)
 
@@ -153,17 +154,17 @@ def test_unknown_labels_are_named(document, path):
 def test_of_many_unknown_labels_a_few_are_named():
     document = {"scores": {f"label {i}": 0.5 for i in range(3000)}}
     with pytest.raises(UnknownNames, match="and 2995 more; give labels of the model") as caught:
-        ModelAnswers.of(LABELS, [document])
+        answers_of(LABELS, [document])
     assert len(caught.value.names) == 3000
 
 
 def test_a_vocabulary_that_names_a_label_twice_is_refused():
     with pytest.raises(ValueError, match="named twice"):
-        ModelAnswers.of(("ash", "ash"), [{"labels": []}])
+        answers_of(("ash", "ash"), [{"labels": []}])
 
 
 def test_numbers_come_from_the_metadata_and_may_be_missing():
-    answers = ModelAnswers.of(
+    answers = answers_of(
         LABELS,
         [{"labels": [], "metadata": {"age": 3, "site": "north"}}, {"labels": []}],
         numbers=("age",),
@@ -213,14 +214,14 @@ def test_the_order_of_labels_and_of_answers_changes_nothing(seed):
                 for one in draw.sample(other["candidates"], len(other["candidates"]))
             ]
         shuffled.append(other)
-    assert_same(ModelAnswers.of(LABELS, documents), ModelAnswers.of(LABELS, shuffled))
+    assert_same(answers_of(LABELS, documents), answers_of(LABELS, shuffled))
 
 
 def test_parts_that_are_taken_and_joined_are_those_read_alone():
     documents = drawn(12, seed=7)
-    whole = ModelAnswers.of(LABELS, documents, numbers=("age",))
+    whole = answers_of(LABELS, documents, numbers=("age",))
     rows = [5, 2, 2, 11]
-    taken = ModelAnswers.of(LABELS, [documents[row] for row in rows], numbers=("age",))
+    taken = answers_of(LABELS, [documents[row] for row in rows], numbers=("age",))
     assert_same(whole.take(rows), replace(taken, scores=whole.take(rows).scores))
     assert_same(concatenate_answers([whole[:5], whole[5:]]), whole)
 
@@ -228,12 +229,10 @@ def test_parts_that_are_taken_and_joined_are_those_read_alone():
 def test_answers_move_to_other_columns_unless_a_label_is_missing():
     documents = drawn(12, seed=8)
     other = ("cedar", "oak", "ash", "birch")
-    moved = ModelAnswers.of(LABELS, documents).in_columns_of(LABELS, other)
-    assert_same(moved, replace(ModelAnswers.of(other, documents), **order_of(moved)))
+    moved = answers_of(LABELS, documents).in_columns_of(LABELS, other)
+    assert_same(moved, replace(answers_of(other, documents), **order_of(moved)))
     with pytest.raises(UnknownNames, match="cedar"):
-        ModelAnswers.of(LABELS, [{"labels": ["ash", "cedar"]}]).in_columns_of(
-            LABELS, ("ash", "birch")
-        )
+        answers_of(LABELS, [{"labels": ["ash", "cedar"]}]).in_columns_of(LABELS, ("ash", "birch"))
 
 
 def order_of(answers):

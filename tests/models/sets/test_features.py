@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.rows import SparseRows
 from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.features import GROUPS, PriorFeatures, SetFeatures, concatenate_tables
 from setwise.models.sets.search import k_best_sets
 from setwise.models.voters.voters import VOTERS
 from setwise.models.voters.votes import SetVotes, find_seen_sets
+from tests.models.corpora import answers_of
 
 Y = csr_array(np.array([[1, 0, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0]], dtype=np.uint8))
 X = csr_array(np.eye(4, dtype=np.float32))
@@ -113,7 +113,7 @@ def test_every_group_gives_the_columns_it_names(name):
     seen, _ = find_seen_sets(Y, 10)
     weights = np.array([[[0.5, 0.25, 0.0]]], dtype=np.float32)
     votes = SetVotes(seen, tuple(VOTERS), np.repeat(weights, len(VOTERS), axis=0))
-    answers = ModelAnswers.of(("a", "b", "c"), [{"labels": ["a"]}])
+    answers = answers_of(("a", "b", "c"), [{"labels": ["a"]}])
     evidence = DocumentEvidence(
         SparseRows.of(X[:1]), np.zeros((1, 3)), np.full((1, 3), 0.5), votes, answers
     )
@@ -125,7 +125,7 @@ def test_every_group_gives_the_columns_it_names(name):
 
 def test_agreement_with_answers_of_a_hand_made_case():
     names = ("a", "b", "c")
-    answers = ModelAnswers.of(
+    answers = answers_of(
         names,
         [
             {
@@ -164,7 +164,7 @@ def test_agreement_with_answers_of_a_hand_made_case():
 
 def test_numbers_of_the_metadata_are_columns_and_missing_ones_the_lowest():
     documents = [{"labels": [], "metadata": {"age": 7}}, {"labels": []}]
-    answers = ModelAnswers.of(("a", "b", "c"), documents, numbers=("age",))
+    answers = answers_of(("a", "b", "c"), documents, numbers=("age",))
     candidates = k_best_sets([[0.5, 0.1, 0.1]] * 2, 2, allow_empty=True)
     evidence = DocumentEvidence(
         SparseRows.of(X[:2]), np.zeros((2, 3)), np.full((2, 3), 0.5), None, answers
