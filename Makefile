@@ -5,19 +5,27 @@ BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
 MIXTURES := $(VENV)/.mixtures
+TYPESCRIPT := tests/api/typescript
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+UV := $(shell command -v uv)
+# uv downloads and unpacks many files at once. It reads no settings of pip, so where it finds no
+# registry, pip may.
+INSTALL = install() { { test -n "$(UV)" && $(UV) pip install -qq --python $(BIN)/python "$$@"; } \
+  || $(PIP) install --no-compile "$$@"; }; install
 # All files at once and on all cores, where pip would compile one after the other. Without bytecode,
 # each start of a command compiles for a second.
 BYTECODE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib models service setwise
 export PYTHONDONTWRITEBYTECODE :=
 WORKERS ?= auto
 MINUTES ?= 10
+# Tests run in another order each time; the seed that a run printed repeats it.
+ORDER := $(if $(SEED),--randomly-seed=$(SEED))
 # Named by folder, so that the others are not even collected: collecting them takes long.
 QUICK := setwise tests/architecture tests/domain tests/models/data tests/models/sets tests/api \
   $(wildcard tests/test_*.py) \
   -m "not (slow or postgresql or system or browser or data or verify)"
 
-.PHONY: help setup demo check test verify quick-tests all-tests fuzz coverage lint format lock bench screenshots clean
+.PHONY: help setup demo ready-for-tests check test verify quick-tests all-tests fuzz coverage lint format lock bench screenshots clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -33,51 +41,59 @@ $(RUNS): docker/requirements.lock docker/build.lock pyproject.toml
 	  || { echo "setwise needs Python 3.11 or newer; point PYTHON at one: make PYTHON=python3.11"; exit 1; }
 	@echo "Installing what the service needs into $(VENV) (half a minute the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --no-compile --no-deps --require-hashes -r docker/requirements.lock -r docker/build.lock
-	@$(PIP) install --no-deps --no-build-isolation -e .
+	@$(INSTALL) --no-deps --require-hashes -r docker/requirements.lock -r docker/build.lock
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@$(BYTECODE)
 	@echo "Compiling the learner (about half a minute)"
 	@$(BIN)/python -c 'from setwise.models.compilation import compile_ahead as c; c()'
 	@touch $@
 
-$(READY): $(RUNS) requirements.lock
+$(READY): $(RUNS) requirements.lock $(TYPESCRIPT)/package-lock.json
 	@echo "Installing the tools of developers"
-	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --require-hashes -r requirements.lock
+	@if command -v npm >/dev/null; then mkdir -p $(VENV)/typescript \
+	  && cp $(TYPESCRIPT)/package*.json $(VENV)/typescript \
+	  && npm ci --prefix $(VENV)/typescript --ignore-scripts --no-audit --no-fund --silent; fi
 	@$(BYTECODE)
 	@touch $@
 
 # For tests alone: nothing in the demo has mixtures, so it need not wait for them.
-$(MIXTURES): $(READY)
+$(MIXTURES): $(RUNS)
 	@echo "Compiling mixtures (about a minute)"
 	@$(BIN)/python -c 'from setwise.models.compilation import compile_ahead as c; c(mixtures=True)'
 	@touch $@
 
-demo: $(RUNS)  ## Train on generated notes, start the service, fill its queue
-	$(BIN)/setwise demo
+demo: $(RUNS)  ## Train on generated notes, start the service, fill its queue; EMPTY=1: no model, no documents
+	$(BIN)/setwise demo$(if $(EMPTY), --empty)
+
+# The tools of developers come in while mixtures compile.
+ready-for-tests:
+	@$(MAKE) --no-print-directory $(RUNS)
+	@$(MAKE) --no-print-directory -j2 setup $(MIXTURES)
 
 # Types are checked while tests are collected.
-check: setup $(MIXTURES)  ## Style, types, import rules and the quick tests, in a minute
+check: ready-for-tests  ## Style, types, import rules and the quick tests, in a minute
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
-test: setup $(MIXTURES)  ## All of that, and every promise in its smallest form, in about ten minutes
+test: ready-for-tests  ## All of that, and every promise in its smallest form, in about ten minutes
 	@$(MAKE) --no-print-directory -j2 lint all-tests
 
-verify: setup $(MIXTURES)  ## The long proofs: simulations, whole real data sets, the image, hundreds of kills
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "verify or hypothesis" \
+verify: ready-for-tests  ## The long proofs: simulations, whole real data sets, the image, hundreds of kills
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ORDER) -m "verify or hypothesis" \
 	  --hypothesis-profile long
 
 quick-tests:
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(QUICK)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ORDER) $(QUICK)
 
 all-tests:
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not verify"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ORDER) -m "not verify"
 
 fuzz: setup  ## Draw requests with each role: MINUTES=10 on each database
 	SETWISE_FUZZ_SECONDS=$$(( 60 * $(MINUTES) / 5 )) \
 	  $(BIN)/python -m pytest -rP tests/system/test_drawn_requests.py
 
 coverage: setup  ## All tests, with the lines and branches that they do not reach
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ORDER) --cov --cov-report=term
 
 lint: setup  ## Style, types and import rules
 	$(BIN)/ruff check .

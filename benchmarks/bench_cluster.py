@@ -151,7 +151,7 @@ def prediction(chosen: argparse.Namespace, folder: Path) -> Callable[[str | None
         processes = None if cluster is None else dask_workers(cluster)
         digest = hashlib.sha256()
         for block in predicted_lines(load(artifact), file, document_lines(file), 1, processes):
-            digest.update(block.encode())
+            digest.update(block)
         return digest.hexdigest()[:12]
 
     return predict

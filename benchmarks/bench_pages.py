@@ -46,13 +46,14 @@ from setwise.service.stores.tables import annotations, outcomes, predictions, re
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.truth.search_index import SearchIndex
 from setwise.service.stores.upkeep import checks, migrate
-from tests import database
+from tests.kit import postgres
 
 PAGES: dict[str, str] = {
     "/": "lead",
     "/cockpit": "lead",
     "/cockpit?days=91&pace=week": "lead",
     "/cockpit/details?threshold=0.8": "lead",
+    "/cockpit/labels": "lead",
     "/documents": "lead",
     "/documents?text=A00.0": "lead",  # in nearly every text
     "/documents?text=A00.1+A00.9": "lead",
@@ -121,7 +122,7 @@ def _service(kind: str, kept: Path | None) -> Iterator[Application]:
         folder.mkdir(exist_ok=True)
         url = f"sqlite:///{folder / 'bench.db'}"
         if kind == "postgresql":
-            server = database.run_server(database.find_binaries(), kept=folder)
+            server = postgres.run_server(postgres.find_binaries(), kept=folder)
             admin = stack.enter_context(server).admin
             url = admin.render_as_string(hide_password=False)
         settings = Settings(
@@ -200,7 +201,7 @@ class _Documents:
         }
         for number in numbers:
             at = self._now - timedelta(days=DAYS * (1 - number / of))
-            self._document(found, number, at, read=number < of - UNREAD)
+            self._document(found, number, at, read=number < of - min(UNREAD, of // 20))
         return found
 
     def _document(
@@ -240,7 +241,7 @@ class _Documents:
                 {
                     "id": new_id(), "prediction_id": row["id"], "number": 1, "labels": truth,
                     "source": "billing", "agreed": right, "reported_by": self._client,
-                    "created_at": at + timedelta(hours=5),
+                    "created_at": at + timedelta(hours=5), "sampling": "all", "echoes": 0,
                 }
             )  # fmt: skip
 
@@ -275,6 +276,7 @@ class _Documents:
             "created_at": at, "rule": None, "purged_at": None, "uncalibrated": False,
             "priority": Priority.NORMAL.value,
             "actor_name": "bench", "request_id": None, "address": "127.0.0.1",
+            "earlier_versions": 0,
         }  # fmt: skip
 
     def _review(
@@ -292,7 +294,7 @@ class _Documents:
             "id": new_id(), "prediction_id": row["id"], "kind": kind,
             "state": "completed" if read else "waiting", "version": 3 if read else 1,
             "escalated": False, "created_at": at, "queued_at": at, "round": 0,
-            "tier": QueueTier.NORMAL.value,
+            "tier": QueueTier.NORMAL.value, "marked": False, "confidence": row["confidence"],
         }  # fmt: skip
         found[review_tasks].append(task)
         if read and isinstance(at, datetime):

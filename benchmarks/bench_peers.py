@@ -1,7 +1,7 @@
 """Compares the presets with what scikit-learn offers for label sets.
 
     python -m benchmarks.bench_peers [--peers fast,best,logistic,…] [--draw 10000] [--seed 0]
-        [--json FILE] [NAME…]
+        [--record] [NAME…]
 
 Every row is fitted on the ``train`` part of a data set in ``SETWISE_TEST_DATA``, of which a seed
 draws at most ``--draw`` documents, and judged on its ``test`` part. The peers are
@@ -13,14 +13,14 @@ draws at most ``--draw`` documents, and judged on its ``test`` part. The peers a
 - on dense measurements, *forest* and *extra trees*, 300 trees each, per label like *logistic*, and
   over label sets, where the share of the trees is the confidence.
 
-A peer's constant C is chosen on a fifth of the training part that is set aside, by set accuracy. On
-the same fifth, Platt scaling turns its score into the confidence that Brier score and calibration
-error judge. CPU seconds are those of one fit by one thread, without the choice. ± is the standard
-error over documents.
+A peer's constant C is chosen by the set accuracy of a cross-validation on the training part, from
+tenth to tenfold, and on in that direction while the best lies at an end. On the scores of the same
+cross-validation, Platt scaling learns the confidence that Brier score and calibration error judge.
+CPU seconds are those of one fit by one thread, without the choice. ± is the standard error over
+documents.
 """
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -35,10 +35,12 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
 import setwise
+from benchmarks.rows import RERANKING, Figure, record
 from setwise.models.data.lines import DataWarning
 from setwise.models.evaluation.metrics import Metrics, RunningMetrics
 from setwise.models.options import TrainingOptions
@@ -48,6 +50,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SETS = ("bibtex", "ohsumed", "reuters21578", "scene", "yeast", "medical", "tmc2007_500")
 PRESETS = ("fast", "best")
 STRENGTHS = (0.1, 1.0, 10.0)
+WEAKEST, STRONGEST = 0.01, 1000.0  # beyond them, no data set here gains
+N_FOLDS = 3
 N_TREES = 300
 DENSE = 0.5  # share of features that are not zero, from which trees are tried
 
@@ -169,25 +173,45 @@ def exact(predicted: csr_array, Y: csr_array) -> NDArray[np.bool_]:
     return np.asarray(abs(predicted.astype(int) - Y.astype(int)).sum(axis=1) == 0).ravel()
 
 
+class Trial(NamedTuple):
+    """What cross-validation says about a constant."""
+
+    right: NDArray[np.bool_]
+    """Whether each document's set was right by the fit that had not seen it."""
+    score: NDArray[np.float64]
+
+
+def cross_validate(peer: Peer, C: float, X: csr_matrix, Y: csr_array, seed: int) -> Trial:
+    """Return how a constant does on documents that its fits have not seen."""
+    trial = Trial(np.zeros(X.shape[0], dtype=bool), np.zeros(X.shape[0]))
+    for inside, outside in KFold(N_FOLDS, shuffle=True, random_state=seed).split(X):
+        fitted = peer.make(C, seed)
+        fitted.fit(X[inside], Y[inside])
+        predicted, trial.score[outside] = fitted.score(X[outside])
+        trial.right[outside] = exact(predicted, Y[outside])
+    return trial
+
+
+def choose(peer: Peer, X: csr_matrix, Y: csr_array, seed: int) -> tuple[float, Trial]:
+    """Return the constant that gets most sets right in cross-validation, and its trial."""
+    trials = {C: cross_validate(peer, C, X, Y, seed) for C in peer.strengths}
+    while True:
+        best = max(trials, key=lambda C: float(trials[C].right.mean()))
+        beyond = {min(trials): best / 10, max(trials): best * 10}.get(best, best)
+        if len(trials) == 1 or beyond in trials or not WEAKEST <= beyond <= STRONGEST:
+            return best, trials[best]
+        trials[beyond] = cross_validate(peer, beyond, X, Y, seed)
+
+
 def judge_peer(peer: Peer, parts: Parts, seed: int) -> tuple[Metrics, float]:
     """Return the metrics of a peer on the test part, and the CPU seconds of its fit."""
-    Y = parts.train.Y
-    order = np.random.default_rng(seed).permutation(parts.train.n)
-    aside, inside = order[: len(order) // 5], order[len(order) // 5 :]
-    rights: dict[float, tuple[NDArray[np.bool_], NDArray[np.float64]]] = {}
-    for C in peer.strengths:
-        tried = peer.make(C, seed)
-        tried.fit(parts.X[inside], Y[inside])
-        predicted, score = tried.score(parts.X[aside])
-        rights[C] = exact(predicted, Y[aside]), score
-    best = max(rights, key=lambda C: float(rights[C][0].mean()))
+    best, trial = choose(peer, parts.X, parts.train.Y, seed)
     fitted = peer.make(best, seed)
     began = time.process_time()
-    fitted.fit(parts.X, Y)
+    fitted.fit(parts.X, parts.train.Y)
     seconds = time.process_time() - began
     predicted, score = fitted.score(parts.X_test)
-    right, before = rights[best]
-    scaled = LogisticRegression().fit(_column(before), right)
+    scaled = LogisticRegression().fit(_column(trial.score), trial.right)
     confidence = scaled.predict_proba(_column(score))[:, 1]
     return RunningMetrics().add(parts.test.Y, predicted, confidence).result(), seconds
 
@@ -251,7 +275,7 @@ def main() -> None:
     parser.add_argument("--peers", default=",".join([*PRESETS, *PEERS]))
     parser.add_argument("--draw", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="append a line for each row")
+    parser.add_argument("--record", action="store_true", help="write rows to results/peers.jsonl")
     given = parser.parse_args()
     names = given.peers.split(",")
     if unknown := set(names) - {*PRESETS, *PEERS}:
@@ -272,10 +296,10 @@ def main() -> None:
                 f"| {row['at_90']:.2f} | {row['at_95']:.2f} | {seconds:.1f} |",
                 flush=True,
             )
-            if given.json:
-                with given.json.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"set": name, "peer": peer, "seed": given.seed, **row}))
-                    file.write("\n")
+            if given.record:
+                figures: dict[str, Figure] = {head: round(value, 4) for head, value in row.items()}
+                measured = RERANKING if peer in PRESETS else ()
+                record("peers", f"{name}, {peer}", figures, seed=given.seed, code=measured)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from benchmarks.papers.rival_thresholds import first_step
 from setwise.models.guarantees.audit_tests import count_above
 from setwise.models.guarantees.binomial import upper_tail
-from setwise.models.guarantees.certificates import risk_of_attempt
 from setwise.models.guarantees.sequence import ThresholdSequence, plan_sequence
 
 TARGET, RISK = 0.9, 0.1
@@ -127,6 +126,11 @@ def stream(n_segments: int, world: World, rng: np.random.Generator) -> Run:
         world.laws(n_segments, bad),
         bad,
     )
+
+
+def risk_of_attempt(risk: float, attempt: int) -> float:
+    """Return the share of one of several attempts, as if they looked at different data."""
+    return risk / (attempt * (attempt + 1))
 
 
 Sharing = Callable[[int, int], float]

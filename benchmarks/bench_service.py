@@ -1,6 +1,7 @@
 """How fast documents are predicted over HTTP, compared with an empty endpoint.
 
     python -m benchmarks.bench_service [--seconds 4] [--rounds 3] [--concurrency 32] [--sqlite]
+        [--beside-batches [--record]]
 
 Both servers read the same body at the same concurrency, in turns within one run. The empty endpoint
 is FastAPI's fastest kind (``async def``): it validates the body and returns a response of the same
@@ -9,7 +10,8 @@ counts. Batches of 256 documents take turns too. Compare ratios and CPU time a r
 second depend on the machine.
 
 PostgreSQL takes part, with its default durability, if its programs are installed; ``--sqlite``
-leaves it out.
+leaves it out. ``--beside-batches`` measures a lone caller alone and beside 16 callers with batches
+of 2 MB instead.
 """
 
 import argparse
@@ -28,12 +30,17 @@ from benchmarks.loaded_servers import (
     free_port,
     load,
     postgres,
+    request,
     running,
     setwise_server,
     trained_artifact,
 )
+from benchmarks.rows import Figure, record
 from setwise.service.services.predictions import MOST_DOCUMENTS
-from tests import database
+from tests.kit.postgres import NoPostgres
+
+LONG_CALLERS, LONG_BATCH_BYTES, LONG_BYTES = 16, 1_900_000, 19_000
+"""A hundred long documents in a batch of nearly the largest size, from several callers."""
 
 BATCH_CALLERS = 4
 """One batch is stored while the next is scored, and others are on their way."""
@@ -49,13 +56,16 @@ def main() -> None:
         if not options.sqlite:
             try:
                 databases["PostgreSQL"] = stack.enter_context(postgres())
-            except database.NoPostgres as reason:
+            except NoPostgres as reason:
                 print(f"without PostgreSQL: {reason}")
         for kind, url in databases.items():
             with ExitStack() as servers:
                 server, answer = servers.enter_context(
                     setwise_server(folder / kind, url, artifact, texts)
                 )
+                if options.beside_batches:
+                    _beside_batches(kind, server, texts, options)
+                    continue
                 empty = servers.enter_context(_empty(server.requests, answer))
                 batches = Server("batches", server.process_id, server.port, server.batches)
                 _compare(kind, server, empty, batches, options)
@@ -67,7 +77,42 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--sqlite", action="store_true", help="leave PostgreSQL out")
+    parser.add_argument("--beside-batches", action="store_true", help="a lone caller beside others")
+    parser.add_argument("--record", action="store_true", help="write rows of --beside-batches")
     return parser.parse_args()
+
+
+def _beside_batches(
+    kind: str, server: Server, texts: list[str], options: argparse.Namespace
+) -> None:
+    """Print what a lone caller waits alone, and beside batches of long documents."""
+    words = " ".join(texts)
+    long = (words * (LONG_BYTES // len(words) + 1))[:LONG_BYTES]
+    documents = [{"text": long} for _ in range(LONG_BATCH_BYTES // LONG_BYTES)]
+    body = request("/v1/predictions/batch", {"documents": documents}, server.key)
+    batches = Server("batches", server.process_id, server.port, [body])
+
+    async def both() -> tuple[Measurement, Measurement]:
+        loaded = asyncio.create_task(load(batches, options.seconds, LONG_CALLERS))
+        await asyncio.sleep(0.2)
+        lone = await load(server, options.seconds, 1, pause_s=0.05)
+        return lone, await loaded
+
+    alone = asyncio.run(load(server, options.seconds, 1, pause_s=0.05))
+    beside, batched = asyncio.run(both())
+    for name, measured in (("alone", alone), ("beside batches", beside), ("the batches", batched)):
+        print(
+            f"{kind}, {name}: median {measured.p50_ms:.0f} ms, worst {measured.worst_ms:.0f} ms, "
+            f"{measured.per_second:.1f} requests/s",
+            flush=True,
+        )
+        if options.record:
+            figures: dict[str, Figure] = {
+                "p50_ms": round(measured.p50_ms, 1),
+                "worst_ms": round(measured.worst_ms, 1),
+                "per_second": round(measured.per_second, 2),
+            }
+            record("beside_batches", f"{kind}, {name}", figures)
 
 
 def _compare(

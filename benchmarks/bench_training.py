@@ -1,6 +1,6 @@
 """CPU seconds of a whole training, beside one-vs-rest logistic regression.
 
-    python -m benchmarks.bench_training [--preset fast] [--seeds 1] [FOLDER…]
+    python -m benchmarks.bench_training [--preset fast] [--seeds 1] [--record] [FOLDER…]
 
 Both run on one thread and read the same features of the ``train`` part: those of Setwise, which
 count towards its own time alone. scikit-learn fits liblinear with its defaults. Compilation
@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
+from benchmarks.rows import RERANKING, Figure, record
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.options import PRESETS, TrainingOptions
 from setwise.models.training import fit_features, train
@@ -30,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--preset", choices=list(PRESETS), default="fast")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--record", action="store_true", help="write rows")
     parser.add_argument("folders", nargs="*", default=[DATA / "bibtex", DATA / "reuters21578"])
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
@@ -53,6 +55,16 @@ def main() -> None:
                 f"| {metrics['set_accuracy']:.4f} | {metrics['brier']:.4f} |",
                 flush=True,
             )
+            if arguments.record:
+                figures: dict[str, Figure] = {
+                    "seconds": round(ours, 2),
+                    "liblinear": round(theirs, 2),
+                    "ratio": round(ours / theirs, 2),
+                    "accuracy": round(metrics["set_accuracy"], 4),
+                    "brier": round(metrics["brier"], 4),
+                }
+                subject = f"{folder.name}, {arguments.preset}"
+                record("training", subject, figures, seed=seed, code=RERANKING)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from benchmarks.papers.rival_thresholds import (
     strict_threshold,
 )
 from benchmarks.papers.weighted_audits import weighted_threshold
-from setwise.models.guarantees.certificates import Certificate, Certification, risk_of_attempt
+from setwise.models.guarantees.certificates import Certificate, Certification
 from setwise.models.guarantees.drift import bet_factors
 from setwise.models.guarantees.noise import NoiseRates
 from setwise.models.guarantees.retest import RUN_LENGTH
@@ -303,6 +303,11 @@ def compare_misses(runs: int, seed: int, n: int = 4000, rate: float = 0.1) -> li
                     faults.append(f"{title}: {method.name} violates in {bad:.3f} of the runs")
         print(f"{title:32}{cells}", flush=True)
     return faults
+
+
+def risk_of_attempt(risk: float, attempt: int) -> float:
+    """Return the share of one of several attempts, as if they looked at different data."""
+    return risk / (attempt * (attempt + 1))
 
 
 def compare_moments(runs: int, seed: int) -> list[str]:

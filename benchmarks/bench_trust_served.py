@@ -40,11 +40,14 @@ from benchmarks.bench_trust import (
     true_chance,
 )
 from benchmarks.papers.rival_thresholds import certify_clean
-from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.certification.proofs import gather
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.policy import Policy, first_policy
-from setwise.service.domain.routing.audits import RereadDraw, plausible_threshold, reread_rate
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.routing.audits import plausible_threshold, reread_rate
 from setwise.service.domain.routing.rules import LabelRule, Rule
-from setwise.service.domain.truth import AuditReading
+from setwise.service.domain.truth import Check
 from setwise.service.services.analysis.proofs import ProofQuestion, answer
 
 N, REREAD, MISSED, FALSE_ALARMS = 1000, 0.5, 0.02, 0.1
@@ -77,13 +80,23 @@ class Case(NamedTuple):
 
 def _read(
     truth: tuple[str, ...], answered: tuple[str, ...], rng: np.random.Generator, *, reread: bool
-) -> AuditReading:
-    """Return the blind answer, and a lead's wherever one is due."""
+) -> Check:
+    """Return what follows from the blind answer, and from a lead's wherever one is due."""
     if truth == answered:
         labels = FALSE if rng.random() < FALSE_ALARMS else truth
     else:
         labels = answered if rng.random() < MISSED else truth
-    return AuditReading(labels, truth if labels != answered or reread else None)
+    led, agreed = labels != answered or reread, labels == answered
+    return Check(
+        "",
+        contradicted=not agreed,
+        answered_at=NOW,
+        audit_agreed=agreed,
+        audit_labels=labels,
+        lead_agreed=truth == answered if led else None,
+        lead_labels=truth if led else None,
+        reread=led if agreed else None,
+    )
 
 
 def served(
@@ -97,28 +110,32 @@ def served(
     usual = predicted[:500].tolist()
     lowest = plausible_threshold(usual, TARGET)
     high, low = (reread_rate(REREAD, one, lowest, usual) for one in (1.0, 0.0))
-    found: list[AuditedPrediction] = []
+    found: list[CheckedDocument] = []
     for place, case in enumerate(cases):
         ours = (*OURS, LABEL) if case.labelled else OURS
         truth = ours if case.right else TRUE
         answered = ours if case.theirs == OURS else case.theirs
         rate = high if lowest is not None and case.confidence >= lowest else low
         draw = float(rng.random())
-        reading = None
+        check = None
         if not case.unread and not case.held_back:
-            reading = _read(truth, answered, rng, reread=draw < rate)
-        one = AuditedPrediction(
+            check = _read(truth, answered, rng, reread=draw < rate)
+        one = CheckedDocument(
             id=f"{place:08d}",
             client_id="",
             name=f"{place}",
+            scorer=Scorer("", ""),
             confidence=case.confidence,
+            decision=Decision.REVIEW,
+            reason=Reason.AUDIT,
             draw=case.draw,
             policy_version="old" if case.old_rules else "new",
             created_at=NOW - timedelta(weeks=WEEKS - case.week),
             labels=ours,
-            reading=reading,
+            check=check,
             metadata={},
-            reread=RereadDraw(rate, draw),
+            reread_rate=rate,
+            reread_draw=draw,
             own=case.theirs == OURS and not case.held_back,
             held_back=case.held_back,
         )

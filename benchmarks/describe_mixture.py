@@ -1,6 +1,6 @@
 """Writes the page that shows what a mixture learns from generated notes.
 
-    python -m benchmarks.describe_mixture > benchmarks/MIXTURE.md
+    python -m benchmarks.describe_mixture > mixture.md
 
 Trains ``cbm`` on generated notes and runs ``setwise model explain`` on it: first for the components
 and labels, then for new notes in which other labels made one label more probable.

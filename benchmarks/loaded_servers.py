@@ -23,7 +23,7 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.services.predictions import MOST_DOCUMENTS
 from setwise.service.settings import Settings
 from setwise.service.stores.upkeep import migrate
-from tests import database
+from tests.kit.postgres import SERVER_SETTINGS, find_binaries, run_server
 
 PATIENCE_S = 180.0
 
@@ -37,6 +37,8 @@ class Server:
     port: int
     requests: list[bytes]
     batches: list[bytes] = field(default_factory=list)
+    key: str | None = None
+    """Of a client."""
 
 
 @dataclass
@@ -48,6 +50,7 @@ class Measurement:
     p99_ms: float
     cpu_ms: float
     callers_ms: float
+    worst_ms: float
 
 
 async def load(
@@ -74,6 +77,7 @@ async def load(
         p99_ms=1_000 * latencies[int(len(latencies) * 0.99)],
         cpu_ms=1_000 * cpu / len(latencies),
         callers_ms=1_000 * callers / len(latencies),
+        worst_ms=1_000 * latencies[-1],
     )
 
 
@@ -149,7 +153,7 @@ def setwise_server(
     several = [documents[n % len(documents)] for n in range(MOST_DOCUMENTS)]
     batch = request("/v1/predictions/batch", {"documents": several}, key)
     with running(command, port, environment) as process_id:
-        server = Server("setwise", process_id, port, requests, [batch])
+        server = Server("setwise", process_id, port, requests, [batch], key)
         while b'"type":"/problems/' in (answer := first_answer(server)):  # it is being loaded
             time.sleep(0.1)
         yield server, answer
@@ -198,8 +202,8 @@ def postgres() -> Iterator[str]:
     """Run PostgreSQL with its default durability; yield the address of a database."""
     # The tests' server does without durability, for speed; this one keeps it.
     for name in ("fsync", "synchronous_commit", "full_page_writes"):
-        database.SERVER_SETTINGS[name] = "on"
-    with database.run_server(database.find_binaries()) as server:
+        SERVER_SETTINGS[name] = "on"
+    with run_server(find_binaries()) as server:
         yield server.make().render_as_string(hide_password=False)
 
 

@@ -4,7 +4,8 @@
     SETWISE_KEY=… LLM_URL=… LLM_KEY=… python examples/llm_answers.py labels.txt new.jsonl
 
 The model's API is OpenAI's chat completions, with JSON answers. How often each set occurs tells
-Setwise how sure the model is. Labels that are not in labels.txt are left out.
+Setwise how sure the model is. An answer that names another label than those in labels.txt is left
+out: without that label it would be another set, perhaps the empty one, which the model did not say.
 """
 
 import json
@@ -30,10 +31,11 @@ def label_sets(llm: httpx.Client, text: str, labels: Sequence[str]) -> list[list
     found = []
     for choice in response.json()["choices"]:
         try:
-            named = json.loads(choice["message"]["content"])["labels"]
+            named = list(dict.fromkeys(json.loads(choice["message"]["content"])["labels"]))
         except (ValueError, KeyError, TypeError):
             continue  # the answer is not the JSON that was asked for
-        found.append([label for label in dict.fromkeys(named) if label in labels])
+        if all(label in labels for label in named):
+            found.append(named)
     return found
 
 

@@ -37,6 +37,7 @@ from setwise.models.labels.targets import (
     label_lists,
     only_column,
     read_targets,
+    spelled_classes,
 )
 from setwise.models.options import CalibratorName, LabelsBy, Method, Preset, TrainingOptions
 from setwise.models.predictions import SetPredictions
@@ -44,6 +45,7 @@ from setwise.models.predictor import SetPredictor
 from setwise.models.sets.decisions import Objective
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
+from setwise.spelling import spelled_names
 
 Documents = Any  # texts, array-like, data frame or sparse matrix
 Scores = ArrayLike | sp.csr_array
@@ -145,7 +147,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             Texts, or features (n_samples, n_features). None if there are but scores.
         y : sequence of label lists, array-like or sparse matrix
             One collection of labels per document, or a 0/1 matrix (n_samples, n_labels), or one
-            class per document.
+            class per document. Cross-validation of scikit-learn takes sets of labels, not lists.
         groups : array-like of shape (n_samples,), optional
             Documents of a group, for example of one patient, are never in different folds.
         sample_weight : array-like of shape (n_samples,), optional
@@ -251,7 +253,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         lists = label_lists(y)
         if lists is None:
             y = only_column(y) if self.exclusive_ else in_order_of(y, self.classes_, "y")
-            truth = y if sp.issparse(y) else as_array(y, "y")
+            truth = y if sp.issparse(y) else spelled_classes(as_array(y, "y"))
             predicted = self.predict(X, scores=scores)
             return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
         check_consistent_length(scores if X is None else X, lists)
@@ -321,6 +323,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
     def _documents(self, X: Documents, *, reset: bool) -> Documents:
         """Return a tuple of texts, checked features (dense or CSR), or None."""
         texts = None if X is None else _texts_of(X)
+        X = _with_spelled_columns(X)
         of_numbers = not reset and hasattr(self, "n_features_in_")
         if X is None or texts or (texts is not None and not of_numbers):
             if reset:
@@ -367,7 +370,10 @@ def group_folds(groups: ArrayLike, n: int, n_folds: int) -> NDArray[np.int64]:
     >>> group_folds(["a", "b", "b", "a", "c"], 5, 2).tolist()
     [1, 0, 0, 1, 0]
     """
-    names, number = np.unique(column_or_1d(groups), return_inverse=True)
+    column = column_or_1d(as_array(groups, "groups"))
+    if column.dtype.kind == "O":
+        column = column.astype(str)  # names and numbers together
+    names, number = np.unique(column, return_inverse=True)
     if len(number) != n:
         raise ValueError(f"groups has {len(number)} entries for {n} documents")
     if len(names) < 2:
@@ -401,6 +407,22 @@ def _texts_of(X: Documents) -> tuple[str, ...] | None:
         if not isinstance(text, str):
             raise TypeError(f"text {row} is of type {type(text).__name__}; give strings")
     return tuple(map(str, X))
+
+
+def _with_spelled_columns(X: Documents) -> Documents:
+    """Return a data frame with its names of columns spelled; anything else as it is."""
+    names = list(getattr(X, "columns", ()))
+    if not names or not all(isinstance(name, str) for name in names):
+        return X
+    plain = spelled_names("column", names)
+    if plain == names:
+        return X
+    # Pandas and Polars each have their own method to rename columns.
+    return (
+        X.set_axis(plain, axis=1)
+        if hasattr(X, "set_axis")
+        else X.rename(dict(zip(names, plain, strict=True)))
+    )
 
 
 def _take(documents: Documents, rows: NDArray[np.int64]) -> Documents:

@@ -5,10 +5,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.compilation import njit
 from setwise.models.display import one_line
 from setwise.models.labels.ranking import rank_largest
 from setwise.models.sets.candidates import CandidateSets

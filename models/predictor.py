@@ -7,13 +7,13 @@ from itertools import accumulate, chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from setwise.models.calibration.announced_curve import AnnouncedCurve
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
+from setwise.models.compilation import njit
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import Kind
 from setwise.models.data.document_error import DocumentError, UnknownNames

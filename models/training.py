@@ -55,6 +55,7 @@ from setwise.models.options import (
     PRESETS,
     RERANKING_METHODS,
     TrainingOptions,
+    TrainingWarning,
     extras_of,
 )
 from setwise.models.predictor import SetPredictor, trained_features
@@ -64,6 +65,9 @@ from setwise.models.sets.decider import Decider, announced_order
 from setwise.models.sets.deciding import fit_decider
 from setwise.models.sets.reranker import SetReranker
 from setwise.models.storage.artifacts import content_versions
+
+MOST_RARE = 0.5
+"""Share of words that may be too rare to learn from before training warns."""
 
 
 def train(
@@ -105,7 +109,8 @@ def train(
     Warns
     -----
     TrainingWarning
-        If there are too few documents for the calibrator that would otherwise be used.
+        If there are too few documents for the calibrator that would otherwise be used, or most
+        words are in too few documents to learn from.
     """
     check_dataset(dataset)
     options = options or TrainingOptions()
@@ -391,6 +396,14 @@ def fit_features(
         beginnings=0 if mixture else PRESETS[options.preset].beginnings,
         first_line_twice=True,
     ).fit(dataset.texts)
+    if vectorizer.rare_share_ > MOST_RARE:
+        warnings.warn(
+            f"{vectorizer.rare_share_:.0%} of the words in the texts occur in fewer than "
+            f"{vectorizer.min_df} documents, so that little can be learnt from them: are the texts "
+            "encrypted, encoded, or in a script whose words are not found?",
+            TrainingWarning,
+            stacklevel=3,
+        )
     return vectorizer, None, vectorizer.transform(dataset.texts)
 
 

@@ -18,7 +18,7 @@ from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.reranker import SetReranker
 from setwise.models.sets.sources import GivenCandidates
 from setwise.models.storage.artifacts import content_versions
-from setwise.models.storage.checks import checked_names
+from setwise.models.storage.checks import checked_labels
 from setwise.models.training import installed, libraries
 
 N_CANDIDATES = 10
@@ -43,7 +43,7 @@ def start_external(label_names: Sequence[str]) -> SetPredictor:
     """
     if isinstance(label_names, str):
         raise TypeError(f"label_names is a text; give a list of names: [{label_names!r}]")
-    names = checked_names("label_names", list(label_names))
+    names = checked_labels(list(label_names))
     n_labels = len(names)
     nothing, unlabelled = no_features(1), csr_array(np.zeros((1, n_labels), dtype=np.uint8))
     base = GivenScores().fit(ModelAnswers.none(1, n_labels), csr_array(eye_array(n_labels)))

@@ -39,12 +39,14 @@ from setwise.service.api import (
 from setwise.service.api.http import problems, reference
 from setwise.service.api.http.connections import ConnectionLimits
 from setwise.service.api.http.dependencies import Edge
+from setwise.service.api.http.encodings import Compressing
 from setwise.service.api.http.middleware import EdgeMiddleware
 from setwise.service.api.http.openapi import describe
 from setwise.service.api.http.prefix import PathPrefix
 from setwise.service.api.webhooks import messages as webhook_messages
 from setwise.service.logs import configure_logging
 from setwise.service.pages import start
+from setwise.service.pages.board.start import TEXTS
 from setwise.service.pages.routes import unknown_address
 
 if TYPE_CHECKING:
@@ -85,7 +87,9 @@ def create_app(
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's documented hook
     if edge is not None:
         app.state.edge = edge
-        app.add_middleware(EdgeMiddleware, edge=edge, exempt={files.SCORING, models.ARCHIVES})
+        app.add_middleware(Compressing)
+        uploads = {files.SCORING, models.ARCHIVES, TEXTS}
+        app.add_middleware(EdgeMiddleware, edge=edge, exempt=uploads)
         if edge.prefix:  # outside, where paths begin with it
             app.add_middleware(PathPrefix, prefix=edge.prefix)
     return app
@@ -164,7 +168,7 @@ def serve(
 
 @contextmanager
 def serving_health(application: "Application", listener: socket.socket) -> Iterator[None]:
-    """Answer ``/healthz``, ``/readyz`` and ``/metrics`` inside the block, in a thread."""
+    """Answer health, readiness and metrics inside the block, in a thread."""
     app = create_app(application.edge, only=health.router)
     server = uvicorn.Server(server_config(app, application.settings))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="health", daemon=True)

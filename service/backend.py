@@ -72,7 +72,7 @@ from setwise.service.stores.database import (
 )
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import encryption
-from setwise.service.stores.upkeep.revisions import Status
+from setwise.service.stores.upkeep.revisions import Status, knows
 
 log = structlog.get_logger(__name__)
 
@@ -139,6 +139,7 @@ def open_backend(
     clock: Clock | None = None,
     ids: NewId = new_id,
     predictors: PredictorSource | None = None,
+    passwords: Passwords | None = None,
     model_poll_s: float = MODEL_POLL_S,
     undo: timedelta = UNDO,
     run_length: float = RUN_LENGTH,
@@ -150,6 +151,7 @@ def open_backend(
 
     ``clock``, ``ids``: Sources of time and ids, replaced in simulations.
     ``predictors``: Scores in place of registered models, in simulations.
+    ``passwords``: By default, Argon2id with recommended parameters.
     ``model_poll_s``: How long the process takes to notice another active model, in seconds.
     ``run_length``: Of the breaker, in simulations.
     """
@@ -172,6 +174,7 @@ def open_backend(
         lease_clock=clock or database_clock(engine),
         clock=clock or utc_now,
         ids=ids,
+        passwords=passwords,
         undo=undo,
         run_length=run_length,
     )
@@ -239,6 +242,7 @@ def assemble(
     predictions = Predictions(
         predictors, *office, lottery, settings.max_text_bytes, shadow=shadow, stages=stages
     )
+    idempotency = Idempotency(begin, clock, derived(pepper, "idempotency"))
     models = Models(*office, lease_clock, loader, store)
     reviews = Reviews(
         *desk,
@@ -276,7 +280,7 @@ def assemble(
         ),
         reports=Reports(begin, clock, lease_clock, certifications),
         models=models,
-        labels=Labels(*office, predictors),
+        labels=Labels(*office, lease_clock, predictors),
         retraining=Retraining(*office, lease_clock, models, certifications, settings.training_data),
         keys=Keys(*office, KeyDigest(pepper), new_secret),
         people=People(*accounts, new_secret),
@@ -285,9 +289,13 @@ def assemble(
         ),
         audit_trail=AuditTrail(begin),
         texts=Texts(
-            *office, files, _days(settings.retain_auto_days), _days(settings.retain_reviewed_days)
+            *office,
+            files,
+            idempotency.forget,
+            _days(settings.retain_auto_days),
+            _days(settings.retain_reviewed_days),
         ),
-        idempotency=Idempotency(begin, clock, derived(pepper, "idempotency")),
+        idempotency=idempotency,
         webhooks=Webhooks(*desk, settings.webhook_allow_private),
     )
 
@@ -308,4 +316,6 @@ def _days(count: float) -> timedelta | None:
 def unmigrated(status: Status) -> str:
     """Return an instruction for a database with another revision."""
     have = f"at revision {status.current}" if status.current else "empty"
-    return f"The database is {have}, not at {status.head}: run setwise db upgrade."
+    known = status.current is None or knows(status.current)
+    cure = "run setwise db upgrade" if known else "install the release that made it, or a newer one"
+    return f"The database is {have}, not at {status.head}: {cure}."

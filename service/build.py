@@ -14,6 +14,7 @@ from setwise.service.api.http.callers import KEY_CACHE_S, Callers
 from setwise.service.api.http.cursors import Cursors
 from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.gather import PredictionQueue, untraced
+from setwise.service.api.http.streams import Streams, ordinary_threads
 from setwise.service.backend import Backend, open_backend, unmigrated, written_folders
 from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.errors import ModelUnavailable, ServiceError
@@ -28,7 +29,7 @@ from setwise.service.runtime.sender import HttpSender
 from setwise.service.runtime.worker import Worker
 from setwise.service.server_secrets import derived
 from setwise.service.services.all import Services
-from setwise.service.services.ports import PredictorSource
+from setwise.service.services.ports import Passwords, PredictorSource
 from setwise.service.services.reviews import UNDO
 from setwise.service.settings import PREFIX, BadSetting, Settings, shown
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
@@ -91,6 +92,7 @@ def build(
     clock: Clock | None = None,
     ids: NewId = new_id,
     predictors: PredictorSource | None = None,
+    passwords: Passwords | None = None,
     timing: Timing = USUAL,
     run_length: float = RUN_LENGTH,
 ) -> Application:
@@ -100,6 +102,7 @@ def build(
 
     ``clock``, ``ids``: Sources of time and ids, replaced in simulations.
     ``predictors``: Scores in place of registered models, in simulations.
+    ``passwords``: By default, Argon2id with recommended parameters.
     ``run_length``: Of the breaker, in simulations.
     """
     metrics, spans = ServiceMetrics(), start_tracing(settings)
@@ -108,6 +111,7 @@ def build(
         clock=clock,
         ids=ids,
         predictors=predictors,
+        passwords=passwords,
         model_poll_s=timing.model_poll_s,
         undo=timing.undo,
         run_length=run_length,
@@ -130,8 +134,9 @@ def build(
                 "database": partial(_database_fault, backend.engine),
                 "disk": partial(disk.fault, written_folders(settings, backend.engine)),
                 "encryption": partial(_encryption_fault, backend.engine),
-                "model": partial(_model_fault, backend.registry),
+                "start": backend.registry.start_fault,
             },
+            prediction_checks={"model": partial(_model_fault, backend.registry)},
             metrics=metrics,
             spans=spans,
             key_cache_s=timing.key_cache_s,
@@ -153,6 +158,7 @@ def edge(
     *,
     pepper: bytes,
     checks: Mapping[str, Callable[[], str | None]],
+    prediction_checks: Mapping[str, Callable[[], str | None]],
     ids: NewId = new_id,
     clock: Clock = utc_now,
     metrics: ServiceMetrics | None = None,
@@ -174,15 +180,18 @@ def edge(
             public_url=settings.public_url,
             longest_s=services.sessions.rule.longest.total_seconds(),
         ),
-        provider=_provider(settings),
+        provider=provider_of(settings),
         https=settings.public_url.startswith("https:"),
         public_url=settings.public_url,
         open_metrics=settings.open_metrics,
         attachment_hosts=frozenset(settings.attachment_hosts.replace(",", " ").split()),
         cursors=Cursors(derived(pepper, "cursors")),
         checks=checks,
+        prediction_checks=prediction_checks,
         new_id=ids,
         max_body_bytes=settings.max_body_bytes,
+        streams=Streams(settings.database_pool_size),
+        threads=ordinary_threads(settings.database_pool_size),
         max_upload_bytes=settings.max_upload_bytes,
         settings=shown(settings),
         now=clock,
@@ -191,7 +200,11 @@ def edge(
     )
 
 
-def _provider(settings: Settings) -> OpenIdConnect | None:
+def provider_of(settings: Settings) -> OpenIdConnect | None:
+    """Return the client of the OpenID Connect provider; None without one.
+
+    Raises `BadSetting` if a setting that it needs is missing.
+    """
     if not settings.oidc_issuer:
         return None
     needed = {

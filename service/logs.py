@@ -42,10 +42,10 @@ def configure_logging(level: str, style: Literal["console", "json"]) -> None:
             ],
         )
     )
+    handler.addFilter(_no_chatter)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs every check of the database
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -55,6 +55,16 @@ def configure_logging(level: str, style: Literal["console", "json"]) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
+    )
+
+
+def _no_chatter(record: logging.LogRecord) -> bool:
+    """Leave out what Alembic says of every check of the database, and Dask of every worker.
+
+    Dask sets its own level when it is imported, which may be later.
+    """
+    return record.levelno >= logging.WARNING or not record.name.startswith(
+        ("alembic", "distributed")
     )
 
 

@@ -27,6 +27,7 @@ from setwise.service.domain.text import nearest, question
 from setwise.service.secret_files import SUFFIX, BadSecretFile, read_secrets
 from setwise.service.sign_in.oidc import read_roles
 from setwise.service.stores.columns.ciphers import read_keys
+from setwise.service.stores.upkeep.addresses import sqlite_url
 
 PREFIX = "SETWISE_"
 
@@ -48,7 +49,7 @@ _DATA_DIR = Path("setwise-data")
 
 def _places_under(folder: Path) -> dict[str, str]:
     return {
-        "database_url": f"sqlite:///{folder / 'setwise.db'}",
+        "database_url": sqlite_url(folder / "setwise.db"),
         "artifact_url": str(folder / "artifacts"),
         "files_url": str(folder / "files"),
     }

@@ -12,7 +12,14 @@ from importlib.metadata import version
 from typing import Generic, TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    Info,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -47,6 +54,8 @@ class ServiceMetrics:
             # Several processes serve one port: each counts in files, and any of them adds them up.
             counted, self._together = None, CollectorRegistry()
             MultiProcessCollector(self._together)  # type: ignore[no-untyped-call]
+        else:  # of one process; several would show those of whichever answers the scrape
+            ProcessCollector(registry=self._registry)
         requests = Counter(
             "setwise_requests",
             "Requests answered.",
@@ -296,11 +305,6 @@ _PROMISE: tuple[tuple[str, str, _Measure], ...] = (
         "setwise_sent_ratio",
         "Share of the documents of 30 days that were sent without a person.",
         lambda glance: glance.sent / glance.documents if glance.documents else None,
-    ),
-    (
-        "setwise_oldest_review_seconds",
-        "Age of the oldest document that waits for a person; 0 if none does.",
-        lambda glance: glance.queue.oldest_s,
     ),
     (
         "setwise_reviews_overdue",

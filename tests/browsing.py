@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import httpx
 
-from tests.edge import PASSWORD, Service
+from tests.kit.edge import PASSWORD, Service
 
 
 class Browser:

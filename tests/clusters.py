@@ -1,5 +1,6 @@
 """A Dask cluster of two processes, shared by the tests of a module. A pytest plugin."""
 
+import logging
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ WORKERS = 2
 def _started() -> "Iterator[LocalCluster]":
     from distributed import LocalCluster  # noqa: PLC0415 -- imports slowly, and few tests need it
 
+    # It tells of killed workers whenever it notices, also in the output of another test.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with LocalCluster(
         n_workers=WORKERS, threads_per_worker=1, dashboard_address="127.0.0.1:0"
     ) as started:

@@ -1,11 +1,14 @@
 """What tests of every layer share."""
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from structlog.stdlib import ProcessorFormatter
 
 # A busy machine is no fault, and a first call compiles. The gate repeats the same examples;
 # elsewhere each run looks for new ones. `make verify` draws many more.
@@ -21,17 +24,37 @@ settings.load_profile("short")
 
 # By default, structlog prints the values of all variables with a trace, which takes seconds.
 *_processors, _ = structlog.get_config()["processors"]
-structlog.configure(
-    [*_processors, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-)
+_processors.append(structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback))
+structlog.configure(_processors)
+_logging_at_first = structlog.get_config()
 
 pytest_plugins = [
-    "tests.database",
+    "tests.kit.databases",
     "tests.trained",
-    "tests.edge",
+    "tests.kit.edge",
+    "tests.kit.clinic",
+    "tests.kit.installation",
     "tests.clusters",
     "tests.durations",
 ]
+
+
+@pytest.fixture(autouse=True)
+def logs_as_at_first() -> Iterator[None]:
+    """Undo what commands do to logging, which would quiet or interrupt the tests after them."""
+    _undo_logging()
+    yield
+    _undo_logging()
+
+
+def _undo_logging() -> None:
+    root = logging.getLogger()
+    root.handlers = [
+        one for one in root.handlers if not isinstance(one.formatter, ProcessorFormatter)
+    ]
+    root.setLevel(logging.WARNING)
+    structlog.configure(**_logging_at_first)
+
 
 ROOT = Path(__file__).resolve().parents[1]
 

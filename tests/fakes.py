@@ -113,10 +113,20 @@ class FakePredictors:
     """A registry that serves one predictor, or none."""
 
     predictor: FakePredictor | None = field(default_factory=FakePredictor)
+    fault: errors.ModelUnavailable = field(
+        default_factory=lambda: errors.NoModel("No model is active.")
+    )
+    """Raised if there is no predictor."""
+
+    def unload(self) -> FakePredictor | None:
+        """Serve no predictor, as while one is loaded; return the one that served."""
+        predictor, self.predictor = self.predictor, None
+        self.fault = errors.ModelLoading("The model is being loaded.")
+        return predictor
 
     def active(self) -> FakePredictor:
         if self.predictor is None:
-            raise errors.ModelUnavailable("No model is active.")
+            raise self.fault
         return self.predictor
 
 

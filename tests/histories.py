@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from setwise.service.domain.certification import Score, Scorer
-from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.outcomes import ECHOES, Outcome, Sampling
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import (
     Annotation,
@@ -79,7 +79,9 @@ class Histories:
         )._replace(
             id=self._ids(),
             scored=scored._replace(**scorer._asdict()),
-            selection=Selection(role, chosen, 0.1 if audited else 1.0),
+            selection=Selection(
+                role, chosen, 0.1 if audited else 1.0, 0.1, in_rest=not sure and number % 3 == 0
+            ),
             segment=draw.choice(SEGMENTS),
         )
 
@@ -163,7 +165,11 @@ class Histories:
         for number in range(1, 1 + self._draw.choice([0, 0, 0, 1, 2])):
             right = self._draw.random() < 0.5
             labels = of.scored.labels if right else self._draw.sample(LABELS, 2)
-            reported = outcome(of, *labels, number=number)
+            reported = replace(
+                outcome(of, *labels, number=number),
+                sampling=self._draw.choice(list(Sampling)),
+                echoes=self._draw.choice([0, 0, 1, ECHOES]),
+            )
 
             def act(transaction: Transaction, reported: Outcome = reported) -> None:
                 at = of.created_at + timedelta(days=3, minutes=self._minute)

@@ -19,6 +19,8 @@ class Received:
     headers: dict[str, str]
     body: bytes
     message: dict[str, Any]
+    port: int
+    """Of the caller: the same for calls on one connection."""
 
     @property
     def id(self) -> str:
@@ -111,7 +113,7 @@ class Receiver:
             self.forged += 1
             self._reply(handler, (401, {}, b"bad signature"))
             return
-        received = Received(handler.path, headers, body, message)
+        received = Received(handler.path, headers, body, message, handler.client_address[1])
         with self._lock:
             self.calls.append(received)
             self._inside += 1

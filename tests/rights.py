@@ -95,12 +95,20 @@ RIGHTS = (
         """,
         "/desk /recent /recent/{prediction_id}",
     ),
-    Right("lead admin", "review", "POST /v1/documents/actions PUT /v1/admin/labels/{name}"),
+    Right(
+        "lead admin",
+        "review",
+        """
+        POST /v1/documents/actions
+        PUT /v1/admin/labels/{name} DELETE /v1/admin/labels/{name}
+        """,
+    ),
     Right(
         "lead admin auditor",
         "report",
         """
         GET /v1/reports/summary
+        GET /v1/reports/learning
         GET /v1/reports/reliability
         GET /v1/reports/automation
         POST /v1/admin/policy/preview
@@ -112,6 +120,7 @@ RIGHTS = (
         /cockpit/details
         /cockpit/labels
         /cockpit/labels/table.{form}
+        /board/start
         /board/labels
         /board/labels/label
         /board/labels/template.{form}
@@ -246,7 +255,7 @@ RIGHTS = (
 BY_BODY = "POST /v1/jobs/export"
 """What is exported decides; tests/services/test_jobs_rights.py has its table."""
 
-OPEN = "GET /healthz GET /readyz"
+OPEN = "GET /healthz GET /readyz GET /readyz/predictions"
 """Anybody may."""
 
 

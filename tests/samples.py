@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 from unittest.mock import patch
 
 from setwise.service.domain.accounts import ApiKey
@@ -14,6 +15,7 @@ from setwise.service.domain.certification import (
     Scorer,
     SequenceStep,
 )
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.outcomes import Outcome
@@ -44,6 +46,8 @@ from setwise.service.domain.recalibration.report import (
     ScoreJudgement,
 )
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
+from setwise.service.domain.routing.audits import AuditRole
+from setwise.service.domain.truth import Check
 from setwise.service.domain.webhooks import (
     Delivery,
     Endpoint,
@@ -101,11 +105,14 @@ def add_predictions(
 
 
 def annotate_all(transaction: Transaction, answers: Iterable[Annotation]) -> None:
-    """Store many annotations; what follows from them is derived once, in the end."""
+    """Store many annotations; what follows from them is derived and counted once, in the end."""
     with patch.object(TruthStore, "write"), patch.object(TruthStore, "facts"):
         for answer in answers:
             transaction.reviews.annotate(answer)
     transaction.truth.rebuild(None, 1_000_000)
+    last = None
+    while last := transaction.counts.rebuild(last):
+        pass
 
 
 def sent_message(of: Prediction, message_id: str) -> Message:
@@ -153,7 +160,7 @@ def annotation(of: ReviewTask, *labels: str, minutes: float = 5) -> Annotation:
         comment=None,
         agreed=set(labels) == set(of.prediction.scored.labels),
         chosen_rank=None,
-        suggestion_shown=True,
+        suggestion_shown=not of.kind.blind,
         seconds=1.0,
         created_at=of.prediction.created_at + timedelta(minutes=minutes),
     )
@@ -388,3 +395,89 @@ def endpoint(url: str = "https://billing.example/hooks", **fields: object) -> En
 def delivery(of: Message, to: Endpoint, **fields: object) -> Delivery:
     """Return a delivery that is due."""
     return replace(Delivery(_ids(), of, to.id, due_at=START, created_at=START), **fields)
+
+
+def document_of(of: Prediction, check: Check | None = None) -> CheckedDocument:
+    """Return a prediction as evidence."""
+    scored = of.scored
+    return CheckedDocument(
+        id=of.id,
+        client_id=of.client_id,
+        name=of.name,
+        scorer=Scorer(scored.model_version, scored.calibrator_version),
+        confidence=scored.confidence,
+        decision=of.decision,
+        reason=of.reason,
+        policy_version=of.policy_version,
+        created_at=of.created_at,
+        role=of.selection.role,
+        draw=of.selection.draw,
+        inclusion_probability=of.selection.inclusion_probability,
+        audit_chance=of.selection.audit_chance,
+        in_rest=of.selection.in_rest,
+        check=check,
+        reread_rate=None if check is None else check.reread_rate,
+        reread_draw=None if check is None else check.reread_draw,
+        segment=of.segment,
+    )
+
+
+Labels = tuple[str, ...]
+
+
+def checked(
+    name: str = "1",
+    auditor: Labels | None = None,
+    lead: Labels | None = None,
+    *,
+    labels: Labels = ("a",),
+    answered: Labels | None = None,
+    reviewer: bool | None = None,
+    right: Labels | None = None,
+    **fields: Any,  # Any: as in `CheckedDocument`
+) -> CheckedDocument:
+    """Return a document with what an auditor and a lead answered, if they did.
+
+    ``labels``: The set in question.
+    ``answered``: The one that was answered, if that is another one.
+    ``reviewer``: Whether an ordinary review agreed.
+    ``right``: The right set, if nobody's answer says it.
+    """
+    fields = {"draw": None, "reread_rate": 0.0, "reread_draw": 0.5} | fields
+    given = labels if answered is None else answered
+    drawn = fields["reread_draw"] < fields["reread_rate"]
+    waits = auditor is not None and lead is None and (drawn or set(auditor) != set(given))
+    said = lead or auditor
+    known = said is not None or reviewer is not None
+    check = Check(
+        name,
+        contradicted=False,
+        answered_at=START,
+        labels=right or said,
+        reviewer_agreed=reviewer if said is None else set(said) == set(given),
+        decided_at=START,
+        waits=waits,
+        audit_agreed=None if auditor is None else set(auditor) == set(given),
+        audit_labels=auditor,
+        lead_agreed=None if lead is None else set(lead) == set(given),
+        lead_labels=lead,
+        reread=lead is not None if auditor is not None and set(auditor) == set(given) else None,
+        reread_rate=fields["reread_rate"],
+        reread_draw=fields["reread_draw"],
+    )
+    usual = CheckedDocument(
+        id=name,
+        client_id="billing",
+        name=name,
+        scorer=Scorer("m", "c"),
+        confidence=0.9,
+        decision=Decision.REVIEW,
+        reason=Reason.AUDIT,
+        policy_version="p",
+        created_at=START,
+        role=AuditRole.CERTIFICATION,
+        check=check if known else None,
+        labels=labels,
+        own=answered is None,
+    )
+    return usual._replace(**fields)

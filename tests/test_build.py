@@ -1,9 +1,11 @@
 """The whole service put together from settings, on a real database."""
 
+import errno
 import shutil
 import stat
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +20,7 @@ from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.documents import DocumentFilter
 from setwise.service.domain.predictions import Document
 from setwise.service.settings import BadSetting, Settings
+from setwise.service.stores.database import POOL_SIZE
 from setwise.service.stores.upkeep import migrate
 from tests.samples import add_predictions, prediction
 
@@ -120,14 +123,15 @@ async def test_readiness_tells_an_empty_database_from_an_absent_one(
     tmp_path: Path, empty_database_url: str
 ) -> None:
     built = build.build(_settings(tmp_path / "data", empty_database_url))
-    problem = (await _get(built, "/readyz")).json()
+    problem = (await _get(built, "/readyz/predictions")).json()
     assert [fault["pointer"] for fault in problem["errors"]] == [
         "/checks/database",
         "/checks/model",
     ]
     assert "run setwise db upgrade" in problem["detail"]
     migrate.upgrade(built.engine)
-    problem = (await _get(built, "/readyz")).json()
+    assert (await _get(built, "/readyz")).status_code == 200
+    problem = (await _get(built, "/readyz/predictions")).json()
     assert [fault["pointer"] for fault in problem["errors"]] == ["/checks/model"]
     with built.engine.begin() as connection:
         connection.execute(text("DELETE FROM alembic_version"))
@@ -145,6 +149,42 @@ async def test_a_full_disk_is_unready(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     problem = (await _get(built, "/readyz")).json()
     assert "/checks/disk" in [fault["pointer"] for fault in problem["errors"]]
+    built.close()
+
+
+@pytest.mark.anyio
+async def test_a_disk_that_is_away_is_unready(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = build.build(_settings(tmp_path, database_url))
+
+    def away(_: object) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(shutil, "disk_usage", away)
+    response = await _get(built, "/readyz")
+    assert response.status_code == 503
+    assert "Stale file handle" in response.json()["detail"]
+    built.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", ["/readyz", "/readyz/predictions"])
+async def test_a_server_without_a_free_connection_is_unready_not_broken(
+    tmp_path: Path, database_url: str, path: str
+) -> None:
+    built = build.build(_settings(tmp_path, database_url))
+    built.engine.pool._timeout = 0.01
+    with ExitStack() as opened:
+        for _ in range(POOL_SIZE):
+            opened.enter_context(built.begin(read_only=True))
+        response = await _get(built, path)
+        assert response.status_code == 503
+        assert "every connection is in use" in response.json()["detail"]
+        assert (await _get(built, "/metrics")).status_code == 200
+        page = await _get(built, "/login")
+        assert page.status_code in {200, 503}
+    assert (await _get(built, "/readyz")).status_code == 200
     built.close()
 
 

@@ -3,7 +3,6 @@
 import json
 import logging
 import platform
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -12,18 +11,6 @@ from setwise.service.logs import configure_logging
 from setwise.service.telemetry import ServiceMetrics
 
 PATIENT = "Ada Lovelace"
-
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    """Put logging back, so that other tests log as they did."""
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    configuration = structlog.get_config()
-    yield
-    root.handlers = handlers
-    root.setLevel(level)
-    structlog.configure(**configuration)
 
 
 def _fail(patient: str) -> None:
@@ -89,3 +76,16 @@ def test_the_metrics_name_the_release() -> None:
     assert f'setwise_build_info{{python="{platform.python_version()}"' in (
         ServiceMetrics().exposition().decode()
     )
+
+
+def test_libraries_that_tell_each_step_are_heard_when_they_warn(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging("debug", "json")
+    for name in ("alembic.runtime.migration", "distributed.scheduler"):
+        log = logging.getLogger(name)
+        log.setLevel(logging.INFO)  # as they do when they are imported
+        log.info("a step")
+        log.warning("a matter")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in lines] == ["a matter"] * 2

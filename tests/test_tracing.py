@@ -17,7 +17,7 @@ from setwise.service.logs import configure_logging
 from setwise.service.settings import BadSetting, Settings
 from setwise.service.telemetry import ServiceMetrics
 from setwise.service.tracing import Tracing
-from tests.edge import Service
+from tests.kit.edge import Service
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

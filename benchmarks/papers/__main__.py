@@ -36,9 +36,9 @@ from setwise.service.cli.console import (
     one_line,
     print_table,
     progress,
-    written_whole,
 )
 from setwise.service.cli.learning import Name, one_of
+from setwise.service.cli.targets import written_whole
 
 # Metric in the JSON, column header, and the unit of the table's numbers.
 _COLUMNS = (

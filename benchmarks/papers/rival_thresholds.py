@@ -39,8 +39,8 @@ def certify_clean(
     >>> found.threshold, found.coverage, round(found.accuracy_bound, 3)
     (0.97, 0.6, 0.926)
     >>> lacking = certify_clean(predicted, audited[20:], right[20:], target=0.9, risk=0.1)
-    >>> str(lacking.reason), lacking.further_if_all_good  # 12 more above, and 60 % are above
-    ('too-few-audits', 20)
+    >>> str(lacking.reason), lacking.further_if_all_good  # 12 more above, of about 43 in 100
+    ('too-few-audits', 28)
     """
     wrong = 1 - np.asarray(right, dtype=np.int64)
     none = np.zeros(np.shape(confidence))

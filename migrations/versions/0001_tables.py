@@ -5,6 +5,7 @@ Revises:
 """
 
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -33,6 +34,7 @@ FIRST_POLICY = {
     "audit_mode": "hold",
     "rules": [],
     "segment_by": {"field": None, "bounds": [], "most": 10, "covers": None},
+    "retrain": "automatic",
     "created_by": "system",
 }
 FIRST_GATE = {"policy_version": FIRST_POLICY["version"], "place": 0, "value": "all"}
@@ -166,7 +168,9 @@ def _models_and_policies() -> None:
         sa.Column("gold_reread_rate", sa.Double(), nullable=False),
         sa.Column("rules", JSON, nullable=False),
         sa.Column("ramp_up_rate", sa.Double()),
+        sa.Column("rest_rate", sa.Double()),
         sa.Column("segment_by", JSON, nullable=False),
+        sa.Column("retrain", sa.Text(), nullable=False),
         sa.CheckConstraint("audit_mode IN ('hold', 'send')", name=op.f("ck_policies_audit_mode")),
         sa.CheckConstraint(
             "certification_rate >= 0 AND certification_rate <= 1",
@@ -196,6 +200,13 @@ def _models_and_policies() -> None:
             "ramp_up_rate >= 0 AND ramp_up_rate <= 1",
             name=op.f("ck_policies_ramp_up_rate_is_share"),
         ),
+        sa.CheckConstraint(
+            "retrain IN ('never', 'propose', 'automatic')", name=op.f("ck_policies_retrain")
+        ),
+        sa.CheckConstraint(
+            "rest_rate >= 0 AND rest_rate <= 1",
+            name=op.f("ck_policies_rest_rate_is_share"),
+        ),
         sa.CheckConstraint("risk > 0 AND risk < 1", name=op.f("ck_policies_risk_is_probability")),
         sa.CheckConstraint(
             "target_accuracy > 0 AND target_accuracy < 1",
@@ -223,6 +234,9 @@ def _models_and_policies() -> None:
         sa.Column("certified_calibrator", sa.Text()),
         sa.Column("trip_id", ID),
         sa.Column("audits", JSON),
+        sa.Column("audited_from", sa.Double()),
+        sa.Column("audited_model", sa.Text()),
+        sa.Column("audited_calibrator", sa.Text()),
         sa.CheckConstraint(
             "threshold >= 0 AND threshold <= 1",
             name=op.f("ck_gates_threshold_is_probability"),
@@ -293,18 +307,20 @@ def _predictions() -> None:
         sa.Column("metadata", JSON, nullable=False),
         sa.Column("candidates", JSON, nullable=False),
         sa.Column("marginals", JSON, nullable=False),
-        sa.Column("confidence", sa.Double(), nullable=False),
+        sa.Column("confidence", sa.Double()),
         sa.Column("out_of_domain", sa.Boolean(), nullable=False),
         sa.Column("decision", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("threshold", sa.Double()),
-        sa.Column("model_version", sa.Text(), nullable=False),
-        sa.Column("calibrator_version", sa.Text(), nullable=False),
+        sa.Column("model_version", sa.Text()),
+        sa.Column("calibrator_version", sa.Text()),
         sa.Column("policy_version", ID, nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("audit_role", sa.Text(), nullable=False),
         sa.Column("draw", sa.Double()),
         sa.Column("inclusion_probability", sa.Double()),
+        sa.Column("audit_chance", sa.Double()),
+        sa.Column("in_rest", sa.Boolean(), nullable=False),
         sa.Column("rule", sa.Text()),
         sa.Column("purged_at", INSTANT),
         sa.Column("own_confidences", JSON),
@@ -315,9 +331,16 @@ def _predictions() -> None:
         sa.Column("segment", sa.Text()),
         sa.Column("priority", sa.Integer(), nullable=False),
         sa.Column("due_at", INSTANT),
+        sa.Column("earlier_versions", sa.Integer(), nullable=False),
         sa.CheckConstraint(
             "audit_role IN ('none', 'certification', 'training')",
             name=op.f("ck_predictions_audit_role"),
+        ),
+        sa.CheckConstraint(
+            "(reason = 'no_model') = (model_version IS NULL)"
+            " AND (model_version IS NULL) = (calibrator_version IS NULL)"
+            " AND (model_version IS NULL) = (confidence IS NULL)",
+            name=op.f("ck_predictions_scored_by_model"),
         ),
         sa.CheckConstraint(
             "confidence >= 0 AND confidence <= 1",
@@ -325,6 +348,10 @@ def _predictions() -> None:
         ),
         sa.CheckConstraint("decision IN ('auto', 'review')", name=op.f("ck_predictions_decision")),
         sa.CheckConstraint("draw >= 0 AND draw <= 1", name=op.f("ck_predictions_draw_is_share")),
+        sa.CheckConstraint(
+            "audit_chance >= 0 AND audit_chance <= 1",
+            name=op.f("ck_predictions_audit_chance_is_share"),
+        ),
         sa.CheckConstraint(
             "inclusion_probability >= 0 AND inclusion_probability <= 1",
             name=op.f("ck_predictions_inclusion_probability_is_share"),
@@ -337,7 +364,7 @@ def _predictions() -> None:
         ),
         sa.CheckConstraint(
             "reason IN ('above_threshold', 'below_threshold', 'audit', 'no_threshold',"
-            " 'out_of_domain', 'breaker', 'rule')",
+            " 'out_of_domain', 'breaker', 'rule', 'no_model')",
             name=op.f("ck_predictions_reason"),
         ),
         sa.CheckConstraint(
@@ -366,6 +393,13 @@ def _predictions() -> None:
             "client_id",
             "document_id",
             "draw",
+            "confidence",
+            "inclusion_probability",
+            "audit_chance",
+            "in_rest",
+            "segment",
+            "uncalibrated",
+            "earlier_versions",
         ],
         **where("audit_role <> 'none'"),
     )
@@ -373,6 +407,7 @@ def _predictions() -> None:
     op.create_index("ix_predictions_confidence_id", "predictions", ["confidence", "id"])
     op.create_index("ix_predictions_decision_id", "predictions", ["decision", "id"])
     op.create_index("ix_predictions_document_id", "predictions", ["document_id"])
+    op.create_index("ix_predictions_draw", "predictions", ["draw"])
     op.create_index(
         "ix_predictions_reports",
         "predictions",
@@ -383,6 +418,7 @@ def _predictions() -> None:
             "reason",
             "confidence",
             "inclusion_probability",
+            "in_rest",
             "segment",
         ],
     )
@@ -395,6 +431,7 @@ def _predictions() -> None:
     op.create_table(
         "labels",
         sa.Column("label", sa.Text(), nullable=False),
+        sa.Column("id", ID),
         sa.Column("name", sa.Text()),
         sa.Column("guideline", sa.Text()),
         sa.Column("parent", sa.Text()),
@@ -417,6 +454,7 @@ def _predictions() -> None:
             ["proposed_in"], ["predictions.id"], name=op.f("fk_labels_proposed_in")
         ),
         sa.PrimaryKeyConstraint("label", name=op.f("pk_labels")),
+        sa.UniqueConstraint("id", name=op.f("uq_labels_id")),
     )
     op.create_table(
         "prediction_labels",
@@ -460,7 +498,7 @@ def _predictions() -> None:
         ),
         sa.CheckConstraint(
             "reason IN ('above_threshold', 'below_threshold', 'audit', 'no_threshold',"
-            " 'out_of_domain', 'breaker', 'rule')",
+            " 'out_of_domain', 'breaker', 'rule', 'no_model')",
             name=op.f("ck_model_comparisons_reason"),
         ),
         sa.ForeignKeyConstraint(
@@ -524,12 +562,19 @@ def _reviews() -> None:
         sa.Column("tier", sa.Integer(), nullable=False),
         sa.Column("queued_at", INSTANT, nullable=False),
         sa.Column("due_at", INSTANT),
+        sa.Column("marked", sa.Boolean(), nullable=False),
+        sa.Column("confidence", sa.Double(), nullable=False),
+        sa.Column("proposed", JSON),
         sa.Column("decided_labels", JSON),
         sa.Column("decided_comment", sa.Text()),
         sa.Column("decided_by", sa.Text()),
         sa.Column("decided_at", INSTANT),
         sa.Column("settles_at", INSTANT),
         sa.Column("round", sa.Integer(), nullable=False),
+        sa.CheckConstraint(
+            "confidence >= 0 AND confidence <= 1",
+            name=op.f("ck_review_tasks_confidence_is_share"),
+        ),
         sa.CheckConstraint(
             "kind IN ('review', 'audit', 'overlap', 'adjudication')",
             name=op.f("ck_review_tasks_kind"),
@@ -569,6 +614,12 @@ def _reviews() -> None:
     )
     op.create_index(
         "ix_review_tasks_holder", "review_tasks", ["lease_holder"], **where("state = 'leased'")
+    )
+    op.create_index(
+        "ix_review_tasks_plan",
+        "review_tasks",
+        ["escalated", "tier", "marked", "confidence", "queued_at", "id"],
+        **where("state <> 'completed'"),
     )
     op.create_index(
         "ix_review_tasks_queue",
@@ -618,7 +669,7 @@ def _reviews() -> None:
         sa.Column("labels", JSON, nullable=False),
         sa.Column("written", JSON),
         sa.Column("comment", sa.Text()),
-        sa.Column("agreed", sa.Boolean(), nullable=False),
+        sa.Column("agreed", sa.Boolean()),
         sa.Column("chosen_rank", sa.Integer()),
         sa.Column("suggestion_shown", sa.Boolean(), nullable=False),
         sa.Column("seconds", sa.Double(), nullable=False),
@@ -728,10 +779,16 @@ def _reviews() -> None:
         sa.Column("labels", JSON, nullable=False),
         sa.Column("written", JSON),
         sa.Column("source", sa.Text(), nullable=False),
-        sa.Column("agreed", sa.Boolean(), nullable=False),
+        sa.Column("agreed", sa.Boolean()),
         sa.Column("reported_by", sa.Text(), nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
+        sa.Column("sampling", sa.Text(), nullable=False),
+        sa.Column("echoes", sa.Integer(), nullable=False),
         sa.CheckConstraint("number >= 1", name=op.f("ck_outcomes_number_counts")),
+        sa.CheckConstraint(
+            "sampling IN ('all', 'random_share', 'only_failures', 'only_on_request')",
+            name=op.f("ck_outcomes_sampling"),
+        ),
         sa.ForeignKeyConstraint(
             ["prediction_id"], ["predictions.id"], name=op.f("fk_outcomes_prediction_id")
         ),
@@ -740,13 +797,14 @@ def _reviews() -> None:
             "prediction_id", "number", name=op.f("uq_outcomes_prediction_id_number")
         ),
     )
+    op.create_index("ix_outcomes_source", "outcomes", ["reported_by", "source", "id"])
     op.create_table(
         "checks",
         sa.Column("prediction_id", ID, nullable=False),
         sa.Column("segment", sa.Text()),
-        sa.Column("model_version", sa.Text(), nullable=False),
-        sa.Column("calibrator_version", sa.Text(), nullable=False),
-        sa.Column("confidence", sa.Double(), nullable=False),
+        sa.Column("model_version", sa.Text()),
+        sa.Column("calibrator_version", sa.Text()),
+        sa.Column("confidence", sa.Double()),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("inclusion_probability", sa.Double()),
         sa.Column("predicted_at", INSTANT, nullable=False),
@@ -796,10 +854,54 @@ def _reviews() -> None:
     op.create_index(
         "ix_checks_reported_at", "checks", ["reported_at"], **where("reported_at IS NOT NULL")
     )
-    op.create_index(
-        "ix_checks_reports",
-        "checks",
-        ["prediction_id", "reviewer_agreed", "outcome_agreed", "reread", "reread_rate"],
+    op.create_table(
+        "prediction_counts",
+        *_counted(),
+        *_decided(),
+        sa.Column("inclusion_probability", sa.Double()),
+        sa.Column("in_rest", sa.Boolean(), nullable=False),
+        sa.Column("reviewer_agreed", sa.Boolean()),
+        sa.Column("outcome_agreed", sa.Boolean()),
+        sa.Column("reread", sa.Boolean()),
+        sa.Column("reread_rate", sa.Double()),
+        sa.Column("first_shown", sa.Boolean()),
+        sa.Column("documents", sa.BigInteger(), nullable=False),
+        sa.Column("confidence", sa.Double(), nullable=False),
+        sa.PrimaryKeyConstraint("day", "kind", name=op.f("pk_prediction_counts")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "step_counts",
+        *_counted(),
+        *_decided(),
+        sa.Column("step", sa.Integer(), nullable=False),
+        sa.Column("documents", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("day", "kind", name=op.f("pk_step_counts")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "review_counts",
+        *_counted(),
+        sa.Column("arrived", sa.BigInteger(), nullable=False),
+        sa.Column("completed", sa.BigInteger(), nullable=False),
+        sa.Column("seconds", sa.Double(), nullable=False),
+        sa.PrimaryKeyConstraint("day", "kind", name=op.f("pk_review_counts")),
+        sqlite_with_rowid=False,
+    )
+
+
+def _counted() -> tuple[sa.Column[Any], ...]:
+    return (
+        sa.Column("day", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("segment", sa.Text()),
+    )
+
+
+def _decided() -> tuple[sa.Column[Any], ...]:
+    return (
+        sa.Column("decision", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
     )
 
 
@@ -1106,7 +1208,10 @@ def _webhooks() -> None:
         **where("state = 'dead'"),
     )
     op.create_index(
-        "ix_deliveries_due", "deliveries", ["endpoint_id", "due_at"], **where("state = 'pending'")
+        "ix_deliveries_due",
+        "deliveries",
+        ["endpoint_id", "due_at"],
+        **where("state = 'pending' AND due_at IS NOT NULL"),
     )
     op.create_index("ix_deliveries_endpoint_id_id", "deliveries", ["endpoint_id", "id"])
     op.create_index(
@@ -1167,6 +1272,9 @@ TABLES = (
     "annotators",
     "outcomes",
     "checks",
+    "prediction_counts",
+    "step_counts",
+    "review_counts",
     "certifications",
     "other_scores",
     "breaker_trips",
@@ -1184,7 +1292,8 @@ TABLES = (
 RELABELLED = {
     "labels": "NEW.written IS NOT NULL",
     "agreed": "NEW.written IS NOT NULL",
-    "written": "CAST(NEW.written AS TEXT) = CAST(coalesce(OLD.written, OLD.labels) AS TEXT)",
+    "written": "CAST(NEW.written AS TEXT) = CAST(coalesce(OLD.written, OLD.labels) AS TEXT)"
+    """ OR CAST(NEW.written AS TEXT) LIKE '%""%'""",
 }
 
 HISTORY: dict[str, dict[str, str]] = {
@@ -1221,15 +1330,19 @@ def _words() -> None:
     if _on_postgresql():
         op.execute(
             "CREATE TABLE searched_texts (prediction_id UUID NOT NULL "
-            "CONSTRAINT pk_searched_texts PRIMARY KEY, words TSVECTOR NOT NULL)"
+            "CONSTRAINT pk_searched_texts PRIMARY KEY, trigrams TSVECTOR NOT NULL, "
+            "form TEXT NOT NULL)"
         )
-        op.execute("CREATE INDEX ix_searched_texts_words ON searched_texts USING gin (words)")
+        op.execute("CREATE INDEX ix_searched_texts_trigrams ON searched_texts USING gin (trigrams)")
     else:
         op.execute(
             "CREATE TABLE searched_places (place INTEGER NOT NULL PRIMARY KEY, "
             "prediction_id VARCHAR(36) NOT NULL UNIQUE)"
         )
-        op.execute("CREATE VIRTUAL TABLE searched_words USING fts5 (text, content = '')")
+        op.execute(
+            "CREATE VIRTUAL TABLE searched_words USING fts5 "
+            "(trigrams, content = '', tokenize = \"ascii tokenchars '_.+#|'\")"
+        )
 
 
 def _guards() -> None:

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
 from setwise.models.calibration.losses import ForwardLoss, doubtful_target
 from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.calibration.sampling import effective_rows, least_doubt
+from setwise.models.compilation import njit
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.storage.fields import StoredSetting
 from setwise.models.storage.state import StoredPart

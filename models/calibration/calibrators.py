@@ -136,7 +136,7 @@ class IsotonicSets(StoredPart, BaseEstimator):
 
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the curve's value at each score."""
-        _require(self, "curve_")
+        require(self, "curve_")
         return self.curve_(table.column("score"))
 
     @classmethod
@@ -208,7 +208,7 @@ class CardinalityIsotonicSets(StoredPart, BaseEstimator):
 
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the value of each set's curve at its score."""
-        _require(self, "curves_")
+        require(self, "curves_")
         score, sizes = table.column("score"), table.sizes
         out = self.curves_[0](score)
         for size, curve in zip(self.cardinalities_[1:], self.curves_[1:], strict=True):
@@ -382,7 +382,7 @@ class BoostedSets(StoredPart, BaseEstimator):
         return np.minimum(np.maximum(confidence, self.least_), self.most_)
 
     def _margin(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
-        _require(self, "trees_")
+        require(self, "trees_")
         if (table.dense.shape[1], table.n_labels) != self.shape_:
             raise ValueError(
                 f"a table of {table.dense.shape[1]} columns and {table.n_labels} labels does not "
@@ -432,6 +432,7 @@ class TreeSets(BoostedSets):
         )
 
 
-def _require(estimator: BaseEstimator, attribute: str) -> None:
+def require(estimator: BaseEstimator, attribute: str) -> None:
+    """Raise `NotFittedError` before ``fit``."""
     if not hasattr(estimator, attribute):
         raise NotFittedError(f"{type(estimator).__name__} must be fitted before it predicts")

@@ -16,6 +16,7 @@ from setwise.models.calibration.calibrators import (
     TreeSets,
     UncalibratedSets,
 )
+from setwise.models.calibration.conditional_logit import ConditionalLogitSets
 from setwise.models.calibration.crossfit import CrossFitted
 from setwise.models.calibration.group_softmax import SoftmaxSets
 from setwise.models.calibration.losses import shifted_target
@@ -37,8 +38,9 @@ from setwise.models.parallel import Threads, thread_count
 from setwise.models.sets.features import SetFeatureTable
 
 # With fewer documents a flexible calibrator overfits. Trees also need enough right and enough
-# wrong candidates to separate.
+# wrong candidates to separate; a penalised logit does with a few.
 MIN_DOCUMENTS_ISOTONIC = 50
+LINEAR = "conditional-logit"
 MIN_DOCUMENTS_TREES = 200
 MIN_OUTCOMES_TREES = 20
 
@@ -61,7 +63,10 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
     """Compare set calibrators by cross-validation and fit the best on all rows.
 
     The comparison uses the rows that the method shows: every candidate when reranking, each
-    document's most probable set otherwise.
+    document's most probable set otherwise. When reranking, of calibrators whose Brier scores are
+    within one standard error of the lowest the one wins whose first candidates are right most
+    often: few documents tell rankings apart before they tell confidences apart, and the announced
+    curve corrects these.
     """
     n_documents = rows.candidates.n_documents
     if rows.rates is not None:
@@ -78,8 +83,15 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
     shown = np.arange(len(rows.correct))
     if options.method not in RERANKING_METHODS:
         shown = rows.candidates.doc_indptr[:-1]
-    brier = {name: _brier(rows, confidence, shown) for name, confidence in confidences.items()}
+    losses = {name: _losses(rows, confidence) for name, confidence in confidences.items()}
+    brier = {name: float(np.mean(loss[shown])) for name, loss in losses.items()}
     best = min(names, key=lambda name: (brier[name], names.index(name)))
+    if options.method in RERANKING_METHODS:
+        first = rows.candidates.doc_indptr[:-1]
+        totals = {name: np.add.reduceat(loss, first) for name, loss in losses.items()}
+        alike = [name for name in names if _is_alike(totals[name] - totals[best])]
+        right_share = {name: _right_share(rows, confidences[name]) for name in alike}
+        best = max(alike, key=lambda name: (right_share[name], -brier[name]))
     calibrator = _fit(contenders[best], _Judged.of(rows))
     return ChosenCalibrator(best, calibrator, confidences[best], brier)
 
@@ -152,12 +164,30 @@ def _fit(calibrator: SetCalibrator, judged: _Judged) -> SetCalibrator:
     return calibrator.fit(table, shifted_target(labels, *rates))  # they minimise a square loss
 
 
-def _brier(rows: CrossFitted, confidence: NDArray[np.float64], shown: NDArray[np.int64]) -> float:
-    """Return the Brier score without noise, (4.3) of the thesis."""
-    rates = rows.set_rates
+def _losses(rows: CrossFitted, confidence: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared error of each candidate without noise, (4.3) of the thesis."""
+    target = _target(rows)
+    return np.asarray((confidence - target) ** 2 + target - target**2)
+
+
+def _target(rows: CrossFitted) -> NDArray[np.float64]:
     labels = rows.correct.astype(np.float64)
-    target = labels if rates is None else shifted_target(labels, *rates)
-    return float(np.mean(((confidence - target) ** 2 + target - target**2)[shown]))
+    return labels if rows.set_rates is None else shifted_target(labels, *rows.set_rates)
+
+
+def _is_alike(differences: NDArray[np.float64]) -> bool:
+    """Return whether the mean difference is within one standard error of zero."""
+    n = len(differences)
+    return bool(differences.mean() <= differences.std(ddof=n > 1) / np.sqrt(n))
+
+
+def _right_share(rows: CrossFitted, confidence: NDArray[np.float64]) -> float:
+    """Return the share of documents whose most confident candidate is right."""
+    bounds = rows.candidates.doc_indptr
+    most = np.repeat(np.maximum.reduceat(confidence, bounds[:-1]), np.diff(bounds))
+    places = np.flatnonzero(confidence == most)
+    _, first = np.unique(rows.candidates.document[places], return_index=True)
+    return float(_target(rows)[places[first]].mean())
 
 
 def set_calibrators(seed: int) -> dict[str, SetCalibrator]:
@@ -166,6 +196,7 @@ def set_calibrators(seed: int) -> dict[str, SetCalibrator]:
         "uncalibrated": UncalibratedSets(),
         "isotonic": IsotonicSets(),
         "cardinality-isotonic": CardinalityIsotonicSets(),
+        "conditional-logit": ConditionalLogitSets(random_state=seed),
         "tree": TreeSets(random_state=seed),
         "boosted-squared": BoostedSets("squared", random_state=seed),
         "boosted-logistic": BoostedSets("logistic", random_state=seed),
@@ -209,6 +240,7 @@ def _affordable(
     names = ["uncalibrated"]
     if n_documents >= MIN_DOCUMENTS_ISOTONIC:
         names += ["isotonic", "cardinality-isotonic"]
+        names += [LINEAR] if LINEAR in available else []
     if n_documents >= MIN_DOCUMENTS_TREES and min(right, wrong) >= MIN_OUTCOMES_TREES:
         names += [name for name in available if name not in names]
     if requested in names:
@@ -218,7 +250,7 @@ def _affordable(
             f"{n_documents} documents with {right} right and {wrong} wrong candidate sets are too "
             f"few for a {'boosted' if requested == 'auto' else requested} calibrator: using the "
             f"best of {', '.join(names)}; trees need {MIN_DOCUMENTS_TREES} documents and "
-            f"{MIN_OUTCOMES_TREES} candidates of either outcome, isotonic curves "
+            f"{MIN_OUTCOMES_TREES} candidates of either outcome, curves and a logit "
             f"{MIN_DOCUMENTS_ISOTONIC} documents",
             TrainingWarning,
             stacklevel=4,

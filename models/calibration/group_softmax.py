@@ -14,10 +14,10 @@ bound as curvature no step is too long, however many candidates of a document sh
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.calibration.calibrators import BoostedSets, check_outcomes
+from setwise.models.compilation import njit
 from setwise.models.parameters import check_parameters
 from setwise.models.sets.features import SetFeatureTable
 
@@ -59,20 +59,10 @@ class SoftmaxSets(BoostedSets):
         weighted = np.flatnonzero(weight)
         if len(weighted) < len(table):
             table, outcome, weight = table.take(weighted), outcome[weighted], weight[weighted]
-        first = table.doc_indptr[:-1]
-        right = np.add.reduceat(outcome, first)
-        if right.max() > _MOST_RIGHT:
-            raise ValueError("a document cannot have more than one right candidate")
-        if (np.maximum.reduceat(weight, first) > np.minimum.reduceat(weight, first)).any():
-            raise ValueError("the candidates of a document must have one weight")
-        # The best constant margin if all documents had the mean number of candidates.
-        of_document = weight[first]
-        edge = 0.5 / (of_document.sum() + 1.0)
-        share = np.clip(np.average(right, weights=of_document), edge, 1.0 - edge)
-        size = np.average(np.diff(table.doc_indptr), weights=of_document)
-        start = {"objective": "reg:squarederror", "base_score": np.log(share / (1 - share) / size)}
+        constant = constant_margin(table, outcome, weight)
+        start = {"objective": "reg:squarederror", "base_score": constant}
         if len(table) > self.max_rows:
-            drawn = self._draw(table.doc_indptr)
+            drawn = draw_documents(table.doc_indptr, self.max_rows, self.random_state)
             table, outcome, weight = table.take(drawn), outcome[drawn], weight[drawn]
         bounds = table.doc_indptr
 
@@ -82,25 +72,47 @@ class SoftmaxSets(BoostedSets):
         self._boost(start, table, outcome, weight, gradient)
         return self
 
-    def _draw(self, doc_indptr: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows of random documents: at least one document.
-
-        At most ``max_rows`` rows, unless the one document has more.
-        """
-        draw = np.random.default_rng(self.random_state)
-        order = draw.permutation(len(doc_indptr) - 1)
-        sizes = np.diff(doc_indptr)
-        within = np.cumsum(sizes[order]) <= self.max_rows
-        within[0] = True
-        documents = np.sort(order[within])
-        taken = np.zeros(len(sizes), dtype=bool)
-        taken[documents] = True
-        return np.flatnonzero(np.repeat(taken, sizes))
-
     def _confidence(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
         confidence = self._margin(table, n_trees)
         share_certainty(confidence, table.doc_indptr)
         return confidence
+
+
+def constant_margin(
+    table: SetFeatureTable, outcome: NDArray[np.float64], weight: NDArray[np.float64]
+) -> float:
+    """Return the best constant margin if all documents had as many candidates.
+
+    Raises
+    ------
+    ValueError
+        If a document has more than one right set, or its rows differ in weight.
+    """
+    first = table.doc_indptr[:-1]
+    right = np.add.reduceat(outcome, first)
+    if right.max() > _MOST_RIGHT:
+        raise ValueError("a document cannot have more than one right candidate")
+    if (np.maximum.reduceat(weight, first) > np.minimum.reduceat(weight, first)).any():
+        raise ValueError("the candidates of a document must have one weight")
+    of_document = weight[first]
+    edge = 0.5 / (of_document.sum() + 1.0)
+    share = np.clip(np.average(right, weights=of_document), edge, 1.0 - edge)
+    size = np.average(np.diff(table.doc_indptr), weights=of_document)
+    return float(np.log(share / (1 - share) / size))
+
+
+def draw_documents(doc_indptr: NDArray[np.int64], max_rows: int, seed: int) -> NDArray[np.int64]:
+    """Return the rows of random documents: at least one document.
+
+    At most ``max_rows`` rows, unless the one document has more.
+    """
+    order = np.random.default_rng(seed).permutation(len(doc_indptr) - 1)
+    sizes = np.diff(doc_indptr)
+    within = np.cumsum(sizes[order]) <= max_rows
+    within[0] = True
+    taken = np.zeros(len(sizes), dtype=bool)
+    taken[order[within]] = True
+    return np.flatnonzero(np.repeat(taken, sizes))
 
 
 @njit(cache=True, nogil=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from setwise.models.calibration.losses import checked_rates
 from setwise.models.data.formats.reviews import GOLD
 from setwise.models.guarantees.noise import NoiseRates
+from setwise.spelling import spelled
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def checked_noise(noise: Noise) -> dict[str, NoiseRates]:
     checked: dict[str, NoiseRates] = {}
     for name, entry in noise.items():
         rates = _rates(name, entry)
-        for member in _members(name, entry):
+        for member in map(spelled, _members(name, entry)):
             if member in checked:
                 raise ValueError(f"the noise of {member!r} is given twice")
             checked[member] = rates

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 from scipy.sparse import csr_array
@@ -28,6 +27,7 @@ from scipy.special import expit, logit
 
 from setwise.models.calibration.losses import ForwardLoss, checked_rates, doubtful_target
 from setwise.models.calibration.sampling import least_doubt
+from setwise.models.compilation import njit
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather
 from setwise.models.sets.coherence import coherent_confidence
 from setwise.models.storage.fields import StoredArray, StoredSetting

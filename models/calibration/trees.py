@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from setwise.models.compilation import njit
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.checks import checked_value

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from setwise.limits import LARGEST_SCORE, MOST_SET_LABELS, MOST_SETS
 from setwise.models.data.document_error import DocumentError
 from setwise.models.data.json_lines import quoted
-from setwise.spelling import escaped, spelled, spelled_keys
+from setwise.models.guarantees.checked import rounded_confidence
+from setwise.spelling import escaped, misnamed, spelled, spelled_keys
 
 MISSING = float("nan")
 """A number or a score that is not given."""
@@ -77,17 +78,20 @@ def _parsed_scores(answer: object, place: int) -> dict[str, float]:
     scores: dict[str, float] = {}
     for name, score in answer.items():
         # Negated so that NaN fails too.
-        if not _is_number(score) or not 0.0 <= score <= 1.0:
+        if not _is_number(score) or not 0.0 <= rounded_confidence(score) <= 1.0:
             path = f"/scores/{escaped(str(name))}"
             fault = f"{quoted(score)} is no probability"
             raise DocumentError(place, path, fault, "give a number from 0 to 1")
-        scores[str(name)] = float(score)
+        scores[str(name)] = rounded_confidence(float(score))
     try:
         scores = spelled_keys(scores)
     except ValueError as error:
         raise DocumentError(
             place, "/scores", f"the label {error}", "give each label once"
         ) from error
+    for label in scores:
+        if why := misnamed(label):
+            raise DocumentError(place, "/scores", f"the label {label[:60]!a} {why.fault}", why.cure)
     if "" in scores:
         raise DocumentError(place, "/scores", "a label is empty", "give its name")
     return scores
@@ -131,6 +135,9 @@ def _parsed_labels(labels: object, place: int, path: str) -> tuple[str, ...]:
         name = spelled(written)
         if not name:
             raise DocumentError(place, f"{path}/{number}", "the label is empty", "give its name")
+        if why := misnamed(name):
+            fault = f"the label {name[:60]!a} {why.fault}"
+            raise DocumentError(place, f"{path}/{number}", fault, why.cure)
         if name in distinct:
             fault = f"the label {quoted(name)} is given twice"
             raise DocumentError(place, f"{path}/{number}", fault, "give each label once")

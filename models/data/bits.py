@@ -1,7 +1,8 @@
 """Bit operations on sets of integers, for compiled code."""
 
 import numpy as np
-from numba import njit
+
+from setwise.models.compilation import njit
 
 # Multiplying a power of two by this de Bruijn sequence gives the position of its bit.
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)

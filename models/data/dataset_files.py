@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import csr_array
 
+from setwise.characters import has_word
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import (
     Dataset,
@@ -20,7 +21,6 @@ from setwise.models.data.datasets import (
 )
 from setwise.models.data.document_error import DocumentError
 from setwise.models.data.documents import (
-    WORD,
     LabelledDocuments,
     fault_in_line,
     read_documents,
@@ -293,7 +293,7 @@ def check_trainable(dataset: Dataset, path: str | Path) -> None:
         )
     if dataset.Y.nnz == 0:
         raise DataError(path, None, "no document carries a label", "give labelled documents")
-    if dataset.texts is not None and not any(WORD.search(text) for text in dataset.texts):
+    if dataset.texts is not None and not any(map(has_word, dataset.texts)):
         raise DataError(path, None, "no document holds a word", "give texts of letters or digits")
     counts = np.asarray(dataset.Y.sum(axis=0, dtype=np.int64)).ravel()
     unused = [dataset.label_names[label] for label in np.flatnonzero(counts == 0)]

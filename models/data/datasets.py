@@ -2,7 +2,6 @@
 
 import hashlib
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,7 +15,7 @@ from scipy.sparse import csr_array
 from setwise.models.data.answers import ModelAnswers, concatenate_answers
 from setwise.models.data.lines import DataWarning, count_of
 from setwise.models.display import one_line
-from setwise.spelling import spelled
+from setwise.spelling import spelled, spelled_labels, spelled_names
 
 Kind = Literal["text", "vectors", "external"]
 
@@ -66,7 +65,10 @@ class Dataset:
     answers: ModelAnswers | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "label_names", _one_spelling("label", self.label_names))
+        object.__setattr__(self, "label_names", tuple(spelled_labels(self.label_names)))
+        if self.annotators is not None:
+            people = (None if name is None else spelled(name) for name in self.annotators)
+            object.__setattr__(self, "annotators", tuple(people))
         if (self.answers is None) is (self.kind == "external"):
             raise ValueError("a data set is external if, and only if, it has answers")
         if self.answers is not None and (
@@ -79,7 +81,8 @@ class Dataset:
         if self.X is None:
             return
         if self.feature_names is not None:
-            object.__setattr__(self, "feature_names", _one_spelling("feature", self.feature_names))
+            names = tuple(spelled_names("feature", self.feature_names))
+            object.__setattr__(self, "feature_names", names)
         if self.feature_names is None:
             object.__setattr__(self, "feature_names", numbered(self.X.shape[1]))
         elif len(self.feature_names) != self.X.shape[1]:
@@ -256,14 +259,6 @@ def _stacked(
     )
     stacked.sort_indices()
     return names, stacked
-
-
-def _one_spelling(what: str, names: Sequence[str]) -> tuple[str, ...]:
-    plain = tuple(map(spelled, names))
-    if len(set(plain)) < len(plain):
-        name = next(name for name, count in Counter(plain).items() if count > 1)
-        raise ValueError(f"the {what} {name!r} is named twice, or in two spellings; name it once")
-    return plain
 
 
 def numbered(n_features: int) -> tuple[str, ...]:

@@ -1,12 +1,12 @@
 """Reads documents from JSON Lines, for training and for prediction."""
 
-import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from setwise.characters import has_word
 from setwise.models.data.answer_parsing import ParsedAnswer, parse_answer
 from setwise.models.data.document_error import DocumentError
 from setwise.models.data.json_lines import json_records, quoted, record_of, type_name
@@ -17,12 +17,11 @@ from setwise.models.data.lines import (
     part_of,
 )
 from setwise.models.storage.checks import is_storable
-from setwise.spelling import spelled, spelled_keys
+from setwise.spelling import misnamed, spelled, spelled_keys
 
 _LABELLED_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
 _ANSWER_KEYS = ("scores", "candidates", "answer")
 _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
-WORD = re.compile(r"\w")
 _REPEATED_ID = "give each document its own; answers of several people need --noise estimate"
 _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 _ID_CURE = 'give every document an "id", or read the file with --format huggingface'
@@ -97,7 +96,7 @@ def read_documents(
         if key == "text":
             text = line.string("text", cure='give the document as "text"', empty=True)
             documents.texts.append(text)
-            if WORD.search(text) is None:
+            if not has_word(text):
                 wordless.add(number)
         elif key == "features":
             documents.features.append(line.features())
@@ -274,6 +273,8 @@ class _Line:
             raise self.error(f"{key!r} is {type_name(value)}", "give a string")
         if not empty:
             self._check_name(key, value)
+            if why := misnamed(spelled(value)):
+                raise self.error(f"{key!r} {why.fault}", why.cure)
         return value
 
     def labels(self) -> list[str]:
@@ -290,6 +291,8 @@ class _Line:
                 fault = f"label {position + 1} is {type_name(label)}"
                 raise self.error(fault, "give labels as strings")
             self._check_name(f"label {position + 1}", label)
+            if why := misnamed(spelled(label)):
+                raise self.error(f"label {position + 1} {why.fault}", why.cure)
         return [spelled(label) for label in labels]
 
     def answer(self, *, labels_answer: bool = False) -> ParsedAnswer:

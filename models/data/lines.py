@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from setwise.spelling import spelled
+from setwise.spelling import misnamed, spelled
 
 Progress = Callable[[float], None]
 """Called with the fraction of a long task that is done, in [0, 1], never falling."""
@@ -76,7 +76,7 @@ class DataError(ValueError):
 
 def part_of(path: str | Path) -> str:
     """Return what messages about a file count: lines, rows or entries."""
-    return _PARTS.get(Path(str(path).removesuffix(".gz")).suffix, "line")
+    return _PARTS.get(Path(str(path).lower().removesuffix(".gz")).suffix, "line")
 
 
 class DataWarning(UserWarning):
@@ -273,6 +273,8 @@ def read_names(path: str | Path, what: str, *, content: ContentHash | None = Non
             raise DataError(path, number, f"no {what} name", cure)
         if "\0" in name:
             raise DataError(path, number, f"the {what} holds a NUL character", "remove it")
+        if what == "label" and (why := misnamed(name)):
+            raise DataError(path, number, f"the label {name[:60]!a} {why.fault}", why.cure)
         if name in lines:
             raise DataError(
                 path,

@@ -3,10 +3,10 @@
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
 from setwise.models.storage.fields import StoredArray
 from setwise.models.storage.state import Lengths, StoredPart

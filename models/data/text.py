@@ -6,14 +6,15 @@ from itertools import pairwise, repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from setwise.characters import words_of
+from setwise.models.compilation import njit
 from setwise.models.data.bits import lowest_bit, without_lowest_bit
-from setwise.models.data.characters import FOLD, encoded, words_of
+from setwise.models.data.characters import FOLD, encoded
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.words import MAX_WORD_LENGTH, index_words, number_words
 from setwise.models.parameters import check_parameters
@@ -28,9 +29,9 @@ _BITS, _ONE = 64, np.uint64(1)  # bits of a mark
 class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
     r"""Turn texts into l2-normalised sublinear tf-idf vectors.
 
-    A word is a run of letters, digits or underscores of at most 40 characters, lower-cased; texts
-    that are not ASCII are normalised to Unicode form NFKC first. Languages written without spaces
-    need a segmenter first. A word :math:`t` that occurs :math:`c > 0` times in a text weighs
+    Words are those of `setwise.characters`, of at most 100 characters; where writing has no spaces,
+    each pair of neighbouring characters is one. A word :math:`t` that occurs :math:`c > 0` times in
+    a text weighs
     :math:`(1 + \ln c)\,(1 + \ln\frac{1 + n}{1 + n_t})`, where :math:`n_t` of the :math:`n` training
     texts hold it; the vector of a text is then scaled to length one.
 
@@ -68,6 +69,7 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
     # The known pairs, sorted: ``first * len(vocabulary_) + second``. The next columns.
     bigrams_: NDArray[np.int64]
     beginnings_: list[str]  # the known word prefixes, sorted: the last columns
+    rare_share_: float  # share of the training texts' words that are too rare; not stored
     idf_: NDArray[np.float32]  # inverse document frequencies by column, at least 1
     stored = (
         StoredParameters("params", {"beginnings": (0, MAX_WORD_LENGTH)}),
@@ -131,6 +133,8 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
         least = 1 if len(texts) < _TINY_CORPUS else self.min_df
         words = [word for word, count in documents.items() if count >= least] or list(documents)
         words.sort()
+        counted = sum(map(documents.__getitem__, words))
+        self.rare_share_ = 1.0 - counted / documents.total()
         frequencies = [documents[word] for word in words]
         pairs = self._frequent_pairs(words, texts) if self.bigrams else {}
         self.vocabulary_ = words

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from setwise.models.compilation import njit
 
 _FNV_PRIME = np.uint64(0x100000001B3)
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _NUMBER_BITS = np.uint64(32)
 _NUMBER_MASK = np.uint64(0xFFFFFFFF)
+_DOT, _PLUS, _HASH, _ZERO, _NINE = map(np.uint8, b".+#09")
 
-MAX_WORD_LENGTH = 40
-"""Longer runs are hashes, encoded attachments or run-on text, not words."""
+MAX_WORD_LENGTH = 100
+"""Longer runs are encoded attachments or run-on text, not words, which reach 80 letters."""
 
 
 class WordIndex(NamedTuple):
@@ -84,14 +86,44 @@ def _look_up(  # noqa: PLR0917 -- array views would cost more than the look-up
             letters_at = starts[number]
             if starts[number + np.uint64(1)] - letters_at == end - start:
                 k = 0
-                while k < end - start and (
-                    fold[text[np.uint64(start + k)]] == letters[np.uint64(letters_at + k)]
-                ):
+                while k < end - start:
+                    sign = text[np.uint64(start + k)]
+                    letter = fold[sign] if fold[sign] != 0 else sign
+                    if letter != letters[np.uint64(letters_at + k)]:
+                        break
                     k += 1
                 if k == end - start:
                     return np.int64(number)  # type: ignore[return-value]  # an integer in compiled code
         slot = (slot + np.uint64(1)) & last
     return -1
+
+
+@njit(cache=True, nogil=True)
+def _letter_inside(
+    text: NDArray[np.uint8], k: int, stop: int, fold: NDArray[np.uint8]
+) -> np.uint8:  # pragma: no cover - compiled
+    """Return the letter at ``k`` of a word that began before, or 0 if the word is over."""
+    if k >= stop:
+        return np.uint8(0)
+    byte = text[np.uint64(k)]
+    if byte == _DOT and k + 1 < stop:
+        following = text[np.uint64(k + 1)]
+        return byte if _ZERO <= following <= _NINE else np.uint8(0)
+    return np.uint8(fold[byte])
+
+
+@njit(cache=True, nogil=True)
+def _signs_behind(
+    text: NDArray[np.uint8], k: int, stop: int, fold: NDArray[np.uint8]
+) -> int:  # pragma: no cover - compiled
+    """Return the length of the signs, ``++`` or ``#``, that end a word before ``k``."""
+    length = 0
+    if k < stop and text[k] == _HASH:
+        length = 1
+    elif k + 1 < stop and text[k] == _PLUS and text[k + 1] == _PLUS:
+        length = 2
+    over = k + length >= stop or fold[text[k + length]] == 0
+    return length if over else 0
 
 
 @njit(cache=True, nogil=True)
@@ -111,7 +143,7 @@ def number_words(
     bounds : int64 ndarray of shape (n + 1,)
         Where each text begins.
     fold : uint8 ndarray of shape (256,)
-        Replacement for each byte; 0 separates words.
+        Replacement for each byte; 0 separates words, or is a sign of one.
     index : WordIndex
     n_letters : int, default 0
         If positive, each word's first letters are looked up instead of the word; a word of fewer
@@ -147,7 +179,13 @@ def number_words(
                 if letters <= n_letters:
                     value = (value ^ np.uint64(letter)) * _FNV_PRIME
                     end = k
-                letter = fold[text[np.uint64(k)]] if k < stop else np.uint8(0)
+                letter = _letter_inside(text, k, stop, fold)
+            for _ in range(_signs_behind(text, k, stop, fold)):
+                letters += n_letters > 0
+                if letters <= n_letters:
+                    value = (value ^ np.uint64(text[np.uint64(k)])) * _FNV_PRIME
+                    end = k + 1
+                k += 1
             numbers[count] = -1
             if n_letters == 0 or n_letters <= letters <= MAX_WORD_LENGTH:
                 value ^= value >> _NUMBER_BITS

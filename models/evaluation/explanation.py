@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,13 @@ _LEAST_CORRELATION = 0.05
 # Maximum number of companions per label, and of components per set.
 _MAX_COMPANIONS = 3
 _MAX_COMPONENTS = 4
+
+
+# ASCII letters of a word that says nothing by itself, such as "s" and "co".
+_FEW_LETTERS = 2
+
+# Inverse document frequency of words that .4 of the training documents have.
+_COMMON = 1.0 - np.log(0.4)
 
 
 class Term(NamedTuple):
@@ -194,7 +202,8 @@ def weigh_terms(
     -------
     list of tuple of Term
         For each label the document's features with their contributions to the label's log-odds,
-        largest in absolute value first; negative ones are against the label.
+        largest in absolute value first; negative ones are against the label. Of texts only words
+        that tell people something: no single letters, and none that most documents have.
 
     Raises
     ------
@@ -209,15 +218,25 @@ def weigh_terms(
     added = _contributions(_coefficients(predictor), chosen, rows, 0)
     weighed = []
     for weights in added:
-        order = np.argsort(-np.abs(weights), kind="stable")[:n_terms]
+        order = np.argsort(-np.abs(weights), kind="stable")
+        telling = (k for k in order if weights[k] != 0.0 and _tells(predictor, int(features[k])))
         weighed.append(
             tuple(
                 Term(predictor.feature_names[int(features[k])], float(weights[k]))
-                for k in order
-                if weights[k] != 0.0
+                for k in islice(telling, n_terms)
             )
         )
     return weighed
+
+
+def _tells(predictor: SetPredictor, feature: int) -> bool:
+    """Return whether a feature says something to people who read that it weighs."""
+    if predictor.vectorizer is None:
+        return True
+    word = predictor.feature_names[feature]
+    if len(word) <= _FEW_LETTERS and word.isascii() and word.isalpha():
+        return False
+    return bool(predictor.vectorizer.idf_[feature] > _COMMON)
 
 
 def label_columns(predictor: SetPredictor, labels: Sequence[str]) -> list[int]:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma
+from scipy.special import digamma, stdtrit
 
 from setwise.models.evaluation.reliability import draw_reliability, noisy_rows
 from setwise.models.evaluation.reports import Estimate
@@ -45,7 +45,16 @@ LEVEL = 0.95
 TOLERATED_ECE = 0.02
 """Error of the numbers that nobody recalibrates for, however certain it is."""
 
+LEAST_AUROC = 0.6
+"""AUROC below which a confidence decides nothing, however certain it is."""
+
+GOOD_AUROC = 0.75
+"""AUROC from which a confidence ranks well."""
+
+_NULL_DRAWS = 300  # of the ECE's error by chance
+
 _BOOTSTRAPS = 300
+_GRID = 2_000  # steps of the AUROC
 
 
 class ScoreVerdict(StrEnum):
@@ -53,9 +62,27 @@ class ScoreVerdict(StrEnum):
 
     ROUTES = "routes"
     MISCALIBRATED = "miscalibrated"  # ranks, but its numbers are off
+    RANKS_LITTLE = "ranks-little"  # more than by chance, and too little to decide anything
     DOES_NOT_RANK = "does-not-rank"  # right and wrong answers get the same numbers
+    RANKS_WRONG_WAY = "ranks-wrong-way"  # wrong answers get the higher numbers
+    NOT_ENOUGH = "not-enough"  # answers to tell whether it ranks
     CONSTANT = "constant"
     TOO_FEW = "too-few"  # answers, or right or wrong ones among them
+
+
+_CHECK = ("Evaluate on more documents.",)
+_LEARN = ("Learn another with `setwise train`, from more or newer documents.",)
+_ADVICE = {
+    ScoreVerdict.TOO_FEW: _CHECK,
+    ScoreVerdict.NOT_ENOUGH: _CHECK,
+    ScoreVerdict.CONSTANT: ("Ask several times, and give the share that agree.",),
+    ScoreVerdict.DOES_NOT_RANK: _LEARN,
+    ScoreVerdict.RANKS_LITTLE: _LEARN,
+    ScoreVerdict.RANKS_WRONG_WAY: _LEARN,
+    ScoreVerdict.MISCALIBRATED: (
+        "Recalibrate on the page Calibrators, or train on newer documents.",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -102,7 +129,12 @@ class ScoreJudgement:
         return {**asdict(self), "sentence": str(self)}
 
     def __str__(self) -> str:
-        """Return the verdict as a sentence."""
+        """Return the verdict and what to do about it, as sentences."""
+        if self.verdict is ScoreVerdict.CONSTANT and self.n_right == self.n:
+            return f"{self._finding()} None was wrong, so that nothing has to be told apart."
+        return " ".join([self._finding(), *_ADVICE.get(self.verdict, ())])
+
+    def _finding(self) -> str:  # noqa: PLR0911 -- a sentence for each verdict
         span = f"nine of ten values between {self.low:.3g} and {self.high:.3g}"
         match self.verdict:
             case ScoreVerdict.TOO_FEW:
@@ -115,16 +147,24 @@ class ScoreJudgement:
                 )
                 return (
                     f"Constant ({self.low:.3g}, where {percent(float(low))} to "
-                    f"{percent(float(high))} are right): ask several times, and take the share "
-                    "that agree."
+                    f"{percent(float(high))} are right)."
                 )
+            case ScoreVerdict.NOT_ENOUGH:
+                told = f"Not enough to tell yet whether it ranks ({self._ranking()}){self._off()}"
+                return f"{told}."
+            case ScoreVerdict.RANKS_WRONG_WAY:
+                ranking = f"{self._ranking()}; {span}"
+                return f"Ranks the wrong way: wrong answers are surer ({ranking}){self._off()}."
             case ScoreVerdict.DOES_NOT_RANK:
                 fit = "Calibrated, but" if self.fits else "Its numbers are off, and it"
                 return f"{fit} cannot tell right from wrong ({self._ranking()}; {span})."
+            case ScoreVerdict.RANKS_LITTLE:
+                ranking = f"{self._ranking()}; {span}"
+                return f"Ranks too little to decide what to send ({ranking}){self._off()}."
             case ScoreVerdict.MISCALIBRATED:
                 return (
-                    f"Ranks well ({self._ranking()}), but its numbers are off (ECE "
-                    f"{_interval(self.ece)}): recalibrate."
+                    f"Ranks{self._how_well()} ({self._ranking()}), but its numbers are off (ECE "
+                    f"{_interval(self.ece)})."
                 )
             case ScoreVerdict.ROUTES:
                 return f"Routes: it ranks ({self._ranking()}), and its numbers fit."
@@ -133,6 +173,12 @@ class ScoreJudgement:
     def fits(self) -> bool:
         """Whether nothing speaks against the numbers, or little enough."""
         return self.calibrated_p >= 1.0 - LEVEL or self.ece.value <= TOLERATED_ECE
+
+    def _off(self) -> str:
+        return "" if self.fits else f", and its numbers are off (ECE {_interval(self.ece)})"
+
+    def _how_well(self) -> str:
+        return " well" if self.auroc is not None and self.auroc.value >= GOOD_AUROC else ""
 
     def _ranking(self) -> str:
         if self.auroc is None:
@@ -171,8 +217,21 @@ def judge_scores(
     Returns
     -------
     ScoreJudgement
-        ``routes`` if the interval of the AUROC lies above 1/2 and the numbers fit: the test does
-        not reject them, or the ECE is at most .02.
+        ``routes`` if the interval of the AUROC lies above 1/2, the AUROC is at least .6, and the
+        numbers fit: the test does not reject them, or the ECE is at most .02. If the interval holds
+        both 1/2 and useful values, there is not enough to tell.
+
+    Notes
+    -----
+    The interval of the AUROC is Newcombe's [1]_, with a quantile of Student's t for few answers of
+    the rarer kind: resampling them shows too little of what others would be like. Noise and weights
+    widen it to the bootstrap's. The interval of the ECE reaches as far as the ECE moves by chance,
+    so that it holds 0 for true confidences.
+
+    References
+    ----------
+    .. [1] R. Newcombe, "Confidence intervals for an effect size measure based on the Mann-Whitney
+       statistic, part 2", Statistics in Medicine 25, 2006: method 5.
 
     Raises
     ------
@@ -185,11 +244,11 @@ def judge_scores(
     >>> confidence = draw.beta(4, 1, 500)
     >>> right = draw.random(500) < confidence
     >>> print(judge_scores(confidence, right))
-    Routes: it ranks (AUROC 0.744, 0.694 to 0.789), and its numbers fit.
+    Routes: it ranks (AUROC 0.744, 0.683 to 0.795), and its numbers fit.
     >>> print(judge_scores(confidence**3, right).verdict)
     miscalibrated
     >>> print(judge_scores(draw.uniform(0.78, 0.8, 500), right).verdict)
-    does-not-rank
+    not-enough
     """
     values = checked_confidences("confidence", confidence)
     if len(values) == 0:
@@ -209,6 +268,12 @@ def judge_scores(
     columns = np.array(drawn).reshape(n_draws, 3).T
     auroc, aurc, ece = map(_estimate, ranked.measures(weight), columns)
     n_right = int(rows.agreed.sum())
+    if n_draws and 0 < n_right < len(c):
+        exact = sample_weight is None and not np.any(alpha) and not np.any(beta)
+        auroc = _with_ranking_interval(auroc, n_right, len(c) - n_right, alone=exact)
+    if n_draws:
+        moves = ranked.ece_by_chance(weight, draw)
+        ece = Estimate(ece.value, max(ece.value - moves, 0.0), min(ece.value + moves, 1.0))
     low, high = np.quantile(c, [0.05, 0.95]).tolist()
     judged = ScoreJudgement(
         ScoreVerdict.ROUTES,
@@ -241,8 +306,13 @@ def _verdict(judged: ScoreJudgement) -> ScoreVerdict:
     rarer = min(judged.n_right, judged.n - judged.n_right)
     if judged.auroc is None or judged.n < LEAST or rarer < LEAST / 10:
         return ScoreVerdict.TOO_FEW
+    if judged.auroc.high < 0.5:
+        return ScoreVerdict.RANKS_WRONG_WAY
     if judged.auroc.low <= 0.5:
-        return ScoreVerdict.DOES_NOT_RANK
+        useful = judged.auroc.high >= LEAST_AUROC
+        return ScoreVerdict.NOT_ENOUGH if useful else ScoreVerdict.DOES_NOT_RANK
+    if judged.auroc.value < LEAST_AUROC:
+        return ScoreVerdict.RANKS_LITTLE
     return ScoreVerdict.ROUTES if judged.fits else ScoreVerdict.MISCALIBRATED
 
 
@@ -267,6 +337,24 @@ class _Ranked:
         pairs = n_right * n_wrong
         auroc = float(right @ (below + wrong / 2) / pairs) if pairs else float("nan")
         return auroc, _aurc(counts, wrong), _ece(level, counts, right)
+
+    def ece_by_chance(self, weight: NDArray[Any], draw: np.random.Generator) -> float:
+        """Return how far the ECE moves by chance, at `LEVEL`.
+
+        An answer is right as often as those of about the same confidence; what noise adds counts.
+        """
+        n, spread = len(self.right), max(len(self.right) // N_BINS, 1)
+        kernel = np.ones(spread)
+        share = np.convolve(self.right, kernel, "same") / np.convolve(np.ones(n), kernel, "same")
+        scale = np.sqrt(np.maximum(np.convolve((self.right - share) ** 2, kernel, "same"), 0.0))
+        scale /= np.sqrt(np.convolve(np.ones(n), kernel, "same"))
+        true = np.sqrt(np.maximum(self.confidence * (1.0 - self.confidence), 0.0))
+        errors = draw.standard_normal((_NULL_DRAWS, n)) * np.maximum(scale, true) * weight
+        errors = np.add.reduceat(errors, self.starts, axis=1)
+        counts = np.add.reduceat(weight, self.starts).astype(np.float64)
+        zero = np.zeros(len(counts))
+        moves = [_ece(zero, counts, row) for row in errors]
+        return float(np.quantile(moves, LEVEL))
 
 
 def _aurc(counts: Floats, wrong: Floats) -> float:
@@ -298,6 +386,21 @@ def _ece(level: Floats, counts: Floats, right: Floats) -> float:
 
     gaps = within(right) - within(level * counts)
     return float(np.abs(gaps).sum() / ends[-1])
+
+
+def _with_ranking_interval(auroc: Estimate, n_right: int, n_wrong: int, *, alone: bool) -> Estimate:
+    """Return an AUROC with Newcombe's interval, alone or together with the one that it has."""
+    rarer = min(n_right, n_wrong)
+    z = float(stdtrit(2.0 * rarer, 1.0 - (1.0 - LEVEL) / 2.0))
+    at = np.linspace(0.0, 1.0, _GRID + 1)
+    pairs = (n_right + n_wrong) / 2.0 - 1.0
+    variance = at * (1.0 - at) * (1.0 + pairs * ((1.0 - at) / (2.0 - at) + at / (1.0 + at)))
+    inside = (at - auroc.value) ** 2 <= z * z * variance / (n_right * n_wrong)
+    low = min(float(at[inside].min(initial=1.0)), auroc.value)
+    high = max(float(at[inside].max(initial=0.0)), auroc.value)
+    if not alone:
+        low, high = min(low, auroc.low), max(high, auroc.high)
+    return Estimate(auroc.value, low, high)
 
 
 def _estimate(value: float, drawn: Floats) -> Estimate:

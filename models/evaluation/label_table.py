@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from setwise.models.guarantees.binomial import lower_bound, upper_bound
-from setwise.models.labels.targets import as_labels, column_names, in_columns, label_lists
+from setwise.models.labels.targets import (
+    as_labels,
+    column_names,
+    in_columns,
+    in_order_of,
+    label_lists,
+)
+from setwise.spelling import spelled_labels
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -258,6 +265,8 @@ def _matrices(
     y_pred: Any,  # noqa: ANN401  # as above
     label_names: Sequence[str] | None,
 ) -> tuple[Sequence[str], csr_array, csr_array]:
+    if label_names is not None:
+        label_names = spelled_labels(label_names)
     lists = label_lists(y_true), label_lists(y_pred)
     if lists[0] is not None and lists[1] is not None:
         used = {label for rows in lists if rows is not None for row in rows for label in row}
@@ -269,13 +278,16 @@ def _matrices(
     if lists != (None, None):
         raise ValueError("y_true and y_pred must both be label lists, or both be matrices")
     columns = column_names(y_true)
+    if columns is not None:
+        y_pred = in_order_of(y_pred, columns, "y_pred", "those of y_true")
     true, predicted = _as_labels(y_true, "y_true"), _as_labels(y_pred, "y_pred")
     names = label_names if columns is None or label_names is not None else columns.tolist()
     return list(map(str, range(true.shape[1]) if names is None else names)), true, predicted
 
 
 def _as_labels(y: Any, name: str) -> csr_array:  # noqa: ANN401  # as above
-    words = [y] if isinstance(y, str) else [row for row in y if isinstance(row, str)]
+    rows = () if hasattr(y, "columns") else y  # a data frame yields the names of its columns
+    words = [y] if isinstance(y, str) else [row for row in rows if isinstance(row, str)]
     if words:
         raise ValueError(f"{name} must have a list of labels for each row: [[{words[0]!r}], …]")
     return as_labels(y, name)
@@ -301,19 +313,20 @@ def _shares(hits: Counts, trials: Counts, level: float) -> list[LabelShare]:
 def _further_checks(predicted: Counts, right: Counts, level: float) -> Counts:
     """Return how many more cases bring the bounds close enough, at the present shares."""
     share = np.divide(right, predicted, out=np.full(len(right), 0.5), where=predicted > 0)
-    percent = np.rint(100 * share).astype(int)
-    return np.asarray(np.maximum(_cases_needed(level)[percent] - predicted, 0), dtype=np.int64)
+    percents, place = np.unique(np.rint(100 * share).astype(int), return_inverse=True)
+    needed = np.array([_cases_needed(percent, level) for percent in percents.tolist()], dtype=int)
+    return np.asarray(np.maximum(needed[place] - predicted, 0), dtype=np.int64)
 
 
 @cache
-def _cases_needed(level: float) -> Counts:
-    """Return, for each share in per cent, the cases until its bounds are close enough."""
+def _cases_needed(percent: int, level: float) -> int:
+    """Return how many cases it takes until the bounds of a share in per cent are close enough."""
     risk = (1.0 - level) / 2.0
     most = int(_SPARE * (scipy.stats.norm.isf(risk) / KNOWN_WITHIN) ** 2 / 4) + 100
-    share, cases = np.arange(101)[:, None] / 100, np.arange(1, most)[None, :]
-    apart = upper_bound(share * cases, cases, risk) - lower_bound(share * cases, cases, risk)
-    needed: Counts = (apart <= 2 * KNOWN_WITHIN).argmax(axis=1) + 1
-    return needed
+    cases = np.arange(1, most)
+    right = percent / 100 * cases
+    apart = upper_bound(right, cases, risk) - lower_bound(right, cases, risk)
+    return int((apart <= 2 * KNOWN_WITHIN).argmax()) + 1
 
 
 def _shown(share: LabelShare) -> str:

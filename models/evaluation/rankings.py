@@ -1,10 +1,10 @@
 """How well label scores rank each document's true labels first."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.compilation import njit
 from setwise.models.labels.ranking import rank_largest
 from setwise.models.sets.candidates import RaggedSets
 

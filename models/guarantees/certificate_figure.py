@@ -9,7 +9,6 @@ from setwise.models.figures.chart import Axis, ChartFrame, Tick, percent_ticks
 from setwise.models.figures.marks import Intervals, Mark, RuleMark
 from setwise.models.figures.numerals import confidence, exactly, percent
 from setwise.models.figures.picture import Picture, picture
-from setwise.models.guarantees.joint import accuracy_bound
 
 if TYPE_CHECKING:
     from setwise.models.guarantees.certificates import CertificationEvidence, SequenceStep
@@ -41,7 +40,7 @@ def draw_certificate(evidence: "CertificationEvidence") -> Picture:
     lower bound that the test proves.
     """
     steps = _spread(evidence.steps, _MOST_STEPS)
-    bounds = [accuracy_bound(step.sample, evidence.test_risk) for step in steps]
+    bounds = [_bound(step, evidence) for step in steps]
     outcomes = [_outcome(step, evidence) for step in steps]
     marks: list[Mark] = []
     for kind in (_PROVED, _DRIFTING, _NOT_PROVED):
@@ -99,6 +98,12 @@ def _outcome(step: "SequenceStep", evidence: "CertificationEvidence") -> _Kind:
     if not step.p_value <= evidence.test_risk:
         return _NOT_PROVED
     return _DRIFTING if step.drifting(evidence.target) else _PROVED
+
+
+def _bound(step: "SequenceStep", evidence: "CertificationEvidence") -> float:
+    """Return the bound of a step; a proof that rests on more than it gives the target."""
+    bound = step.bound(evidence.test_risk)
+    return max(bound, evidence.target) if step.p_value <= evidence.test_risk else bound
 
 
 def _says(step: "SequenceStep", bound: float) -> str:

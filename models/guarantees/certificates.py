@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from setwise.models.figures.numerals import percent
 from setwise.models.figures.picture import Picture
-from setwise.models.guarantees.joint import Sample
+from setwise.models.guarantees.joint import Sample, accuracy_bound
+from setwise.models.guarantees.strata import ThinSample
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class SequenceStep:
     recent_accuracy : float or None
         Estimated accuracy when the newest audit came (`setwise.models.guarantees.trend`); None if
         times are not known.
+    thin_audits, thin_wrong : int
+        Those of the audits that were drawn at a lower rate, and the wrong ones among them; 0 with
+        one rate.
+    thin_documents, documents : int
+        Documents at or above the threshold that such audits stand for, and all of them.
     """
 
     threshold: float
@@ -46,17 +52,36 @@ class SequenceStep:
     reread_rate: float
     p_value: float
     recent_accuracy: float | None
+    thin_audits: int = 0
+    thin_wrong: int = 0
+    thin_documents: int = 0
+    documents: int = 0
 
     @property
     def sample(self) -> Sample:
-        """The counts, as the tests of `setwise.models.guarantees.joint` read them."""
-        found_wrong = self.n_audits - self.n_good - self.n_missed
-        return Sample(self.n_audits, found_wrong, self.n_missed, self.reread_rate)
+        """The counts, as `setwise.models.guarantees.joint` reads them, without thin audits."""
+        found_wrong = self.n_audits - self.n_good - self.n_missed - self.thin_wrong
+        return Sample(
+            self.n_audits - self.thin_audits, found_wrong, self.n_missed, self.reread_rate
+        )
+
+    @property
+    def thin(self) -> ThinSample | None:
+        """The audits that were drawn at a lower rate; None with one rate."""
+        if self.documents == 0:
+            return None
+        return ThinSample(self.thin_audits, self.thin_wrong, self.thin_documents, self.documents)
 
     @property
     def accuracy(self) -> float:
         """Estimated accuracy of what is sent from the threshold up, in [0, 1]."""
-        return self.sample.accuracy
+        return self.sample.accuracy if self.thin is None else self.thin.accuracy(self.sample)
+
+    def bound(self, risk: float) -> float:
+        """Return a lower confidence bound of the accuracy, in [0, 1]."""
+        if self.thin is None:
+            return accuracy_bound(self.sample, risk)
+        return self.thin.accuracy_bound(self.sample, risk)
 
     def drifting(self, target: float) -> bool:
         """Return whether the accuracy above the threshold seems to have fallen below the target.
@@ -77,7 +102,7 @@ class CertificationEvidence:
     risk : float
         Probability, in (0, 1), that a threshold may be certified although it misses the target.
     test_risk : float
-        Part of the risk for the tests: all of it.
+        Part of the risk that this attempt spends.
     n_audits : int
         Audits used, at any confidence.
     n_predictions : int
@@ -87,6 +112,10 @@ class CertificationEvidence:
         the sequence. Empty if nothing could be tested.
     excluded : mapping from str to int
         Number of audits left out, by reason.
+    looks : tuple of int, or None
+        Audits at each earlier look that shares the risk; None if the attempt has it for itself.
+    order : tuple of float
+        Falling thresholds from the first test on; later looks test the same ones.
     """
 
     method: Literal["adjudicated"] = field(default="adjudicated", init=False)
@@ -97,6 +126,8 @@ class CertificationEvidence:
     n_predictions: int
     steps: tuple[SequenceStep, ...]
     excluded: Mapping[str, int] = field(default_factory=dict)
+    looks: tuple[int, ...] | None = None
+    order: tuple[float, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, strings, lists and mappings for JSON, among them ``certified``."""
@@ -122,7 +153,8 @@ class Certificate(CertificationEvidence):
 
     The guarantee: if future documents are distributed as before, then with probability
     ``1 - risk`` over the audits drawn, the accuracy of all that is sent is at least the target. It
-    holds for one certificate; `risk_of_attempt` shares a risk among several.
+    holds for all looks that share the risk; `paths.spending` shares one among several families of
+    looks.
 
     Attributes
     ----------
@@ -137,6 +169,11 @@ class Certificate(CertificationEvidence):
     accuracy, accuracy_bound : float
         Estimated accuracy of what is sent, and its lower confidence bound at ``test_risk``, never
         below the target; both in [0, 1].
+    next_audits : int or None
+        Further audits, over the whole stream, that would probably prove a lower threshold; None if
+        no number would, or everything is sent.
+    next_coverage : float or None
+        Share of the unlabelled predictions at or above that threshold, in (0, 1].
     """
 
     threshold: float
@@ -146,6 +183,8 @@ class Certificate(CertificationEvidence):
     p_value: float
     accuracy: float
     accuracy_bound: float
+    next_audits: int | None = None
+    next_coverage: float | None = None
 
     certified: Literal[True] = field(default=True, init=False)
 
@@ -236,33 +275,3 @@ Certification = Certificate | CertificateRefusal
 def _below(share: float) -> str:
     """Return a bound in per cent, rounded down: it must not promise more."""
     return percent(math.floor(share * 1000) / 1000)
-
-
-def risk_of_attempt(risk: float, attempt: int) -> float:
-    """Return the share of a risk for one of several certification attempts.
-
-    Testing the same audits again with a few more spends risk again. With these risks, the
-    first attempt at a half of it, the next at a sixth, then a twelfth, the probability that *any*
-    attempt certifies a threshold that misses the target is at most ``risk``, however many there
-    are. Count from 1 again if all evidence is new.
-
-    Parameters
-    ----------
-    risk : float
-        In (0, 1).
-    attempt : int
-        From 1.
-
-    Raises
-    ------
-    ValueError
-        If the attempt is not positive.
-
-    Examples
-    --------
-    >>> [round(risk_of_attempt(0.1, attempt), 4) for attempt in (1, 2, 3)]
-    [0.05, 0.0167, 0.0083]
-    """
-    if attempt < 1:
-        raise ValueError(f"attempts count from 1; this is {attempt}")
-    return risk / (attempt * (attempt + 1))

@@ -1,38 +1,44 @@
 """Prove a threshold for anybody's confidences, from a sample of checked answers."""
 
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise.models.guarantees.audit_tests import AdjudicatedAudits, Budget, ThinStratum
 from setwise.models.guarantees.certificates import Certification
 from setwise.models.guarantees.checked import checked_confidences, checked_flags
-from setwise.models.guarantees.thresholds import certify_adjudicated
+from setwise.models.guarantees.copies import Clusters, keyed_draws
+from setwise.models.guarantees.thresholds import certify_audits, check_claim, first_order
 
+Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Rows = NDArray[np.int64]
 
 
 class _Verdicts(NamedTuple):
-    """What the checks say of each answer, as `certify_adjudicated` reads it."""
+    """What the checks say of each answer, as `AdjudicatedAudits` reads it."""
 
     found_wrong: Bools
     missed: Bools
     reread_rate: float
-    reread_draw: NDArray[np.float64]
+    reread_draw: Floats
 
 
-def certify(
+def certify(  # noqa: PLR0917 -- data come first, by position too
     confidence: ArrayLike,
     right: ArrayLike,
-    *,
-    target: float,
-    risk: float = 0.1,
+    target: float = 0.95,
     weights: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    looks: Sequence[int] | None = None,
+    *,
+    risk: float = 0.1,
     agreed: ArrayLike | None = None,
     reread: ArrayLike | None = None,
     reread_rate: float | None = None,
     predicted: ArrayLike | None = None,
-    random_state: int = 0,
 ) -> Certification:
     """Find the lowest confidence from which answers are right often enough, and prove it.
 
@@ -47,14 +53,24 @@ def certify(
     right : array-like of shape (n,)
         1 or true where the answer was right, 0 where it was wrong. What is not known (None or NaN)
         counts as wrong.
-    target : float
+    target : float, default=0.95
         Required share of right answers among those sent, in (0, 1].
-    risk : float, default=0.1
-        Probability, in (0, 1), that the threshold may miss the target. It holds for one attempt:
-        divide it by the number of attempts if you try again with some of the same checks.
     weights : array-like of shape (n,), optional
         1 / probability with which each answer was drawn for a check; by default, all had the same.
-        Answers that were likelier drawn are thinned at random until all count alike.
+        Above each threshold, answers that were likelier drawn are thinned to the least probability
+        there, by draws that follow from the data.
+    clusters : array-like of shape (n,), optional
+        Name of the cluster of each answer, the same for copies and near copies of one document. A
+        cluster is one piece of evidence, however many of its answers were checked: see
+        `setwise.models.guarantees.copies`.
+    looks : sequence of int, optional
+        Numbers of checks at all attempts on growing data, rising: an attempt has as many of the
+        first rows. Give it if you have tried with some of these checks before, or may try again
+        with more. All attempts share the risk; this one has all rows. The numbers must not depend
+        on what was found. Thresholds come from the checks of the first attempt, or from
+        ``predicted``, which must stay the same.
+    risk : float, default=0.1
+        Probability, in (0, 1), that a threshold may miss the target; of all ``looks`` together.
     agreed : array-like of shape (n,), optional
         Whether the person who checked accepted the answer. Give it if people may overlook errors:
         ``right`` then holds what the second reading found.
@@ -66,9 +82,7 @@ def certify(
         with ``reread`` unless all were.
     predicted : array-like of shape (n_predictions,), optional
         Confidences of answers that were not checked: they set the thresholds to test, and the share
-        that would be sent. By default those of the checked answers.
-    random_state : int, default=0
-        Seed of the thinning.
+        that would be sent. By default those of the checked answers, each by its weight.
 
     Returns
     -------
@@ -93,21 +107,57 @@ def certify(
     >>> print(certify([0.9] * 10, [1] * 10, target=0.9))
     Nothing is proved (target 0.9, risk 0.1): the checks look good enough, but there are too few.
     About 380 more checks would do, as it looks now.
+
+    The second attempt, after one with the first 60 checks:
+
+    >>> again = certify(confidence, [1] * 60 + [0, 1] * 20, target=0.9, looks=[60, 100])
+    >>> again.certified, round(again.test_risk, 3)
+    (True, 0.025)
     """
     values = checked_confidences("confidence", confidence)
     n = len(values)
+    check_claim(target, risk)
     verdicts = _verdicts(n, right, agreed, reread, reread_rate)
-    keep = _thinned(n, weights, random_state)
-    return certify_adjudicated(
-        values if predicted is None else predicted,
-        values[keep],
-        verdicts.found_wrong[keep],
-        verdicts.missed[keep],
+    stands_for = _checked_weights(n, weights)
+    earlier = _earlier(looks, n)
+    since = np.searchsorted(np.array(earlier or (), dtype=np.int64), np.arange(n), side="right")
+    draws = keyed_draws(since, values, stands_for, verdicts.found_wrong, verdicts.missed)
+    chance = stands_for.min(initial=np.inf) / stands_for
+    audits = AdjudicatedAudits(
+        values,
+        verdicts.found_wrong,
+        verdicts.missed,
+        np.full(n, verdicts.reread_rate),
+        verdicts.reread_draw,
         verdicts.reread_rate,
-        verdicts.reread_draw[keep],
+        chance=None if weights is None else chance,
+        chance_draw=None if weights is None else draws,
+    )
+    if predicted is None:
+        pool, pool_weights = values, stands_for
+        first = earlier[0] if earlier else n
+    else:
+        pool = checked_confidences("predicted", predicted)
+        pool_weights, first = np.ones(len(pool)), len(pool)
+    excluded = {}
+    if clusters is not None:
+        found = Clusters.of(_names(n, clusters), draws, since)
+        audits = _counted_once(audits, found)
+        excluded["copies"] = n - len(found.rows)
+        if earlier is not None:
+            earlier = tuple(int((found.rows < size).sum()) for size in earlier)
+    budget, order = Budget(risk, earlier), None
+    if earlier and first:
+        at_first = audits.first(earlier[0])
+        order = first_order(pool[:first], pool_weights[:first], at_first, risk, target)
+    return certify_audits(
+        audits,
+        budget,
+        pool,
         target=target,
-        risk=risk,
-        excluded={} if keep.all() else {"thinned": int(np.count_nonzero(~keep))},
+        weights=pool_weights,
+        excluded=excluded,
+        order=order,
     )
 
 
@@ -141,15 +191,60 @@ def _verdicts(
     return _Verdicts(wrong & ~accepted, wrong & again, reread_rate, draw)
 
 
-def _thinned(n: int, weights: ArrayLike | None, random_state: int) -> Bools:
-    """Return which answers remain so that all were drawn with the least probability."""
+def _checked_weights(n: int, weights: ArrayLike | None) -> Floats:
     if weights is None:
-        return np.ones(n, dtype=bool)
+        return np.ones(n)
     values = np.asarray(weights, dtype=np.float64)
     if values.shape != (n,):
         raise ValueError(f"weights has shape {values.shape}; {n} confidences need as many")
     if n and not (np.isfinite(values).all() and values.min() > 0.0):
         raise ValueError("weights must be positive numbers: 1 / probability of a check")
-    draws = np.random.default_rng(random_state).random(n)
-    keep: Bools = draws < values / values.max(initial=0.0)
-    return keep
+    return values
+
+
+def _earlier(looks: Sequence[int] | None, n: int) -> tuple[int, ...] | None:
+    """Return the sizes of the attempts before this one, which has all rows."""
+    if looks is None:
+        return None
+    sizes = np.asarray(looks)
+    whole = sizes.ndim == 1 and (len(sizes) == 0 or np.issubdtype(sizes.dtype, np.integer))
+    if not whole or (sizes <= 0).any() or (np.diff(sizes) <= 0).any():
+        raise ValueError(f"looks must be rising numbers of checks, not {looks}")
+    if len(sizes) and sizes[0] > n:
+        raise ValueError(f"looks says that the first attempt had {sizes[0]} checks; there are {n}")
+    return tuple(int(size) for size in sizes if size < n)
+
+
+def _names(n: int, clusters: ArrayLike) -> list[Hashable]:
+    names: Any = np.asarray(clusters)
+    if names.shape != (n,):
+        raise ValueError(f"clusters has shape {names.shape}; {n} confidences need as many names")
+    return list(names.tolist())
+
+
+def _counted_once(audits: AdjudicatedAudits, clusters: Clusters) -> AdjudicatedAudits:
+    """Return the audits that stand for their clusters; heavy ones are a stratum of their own."""
+    once = audits.only(clusters.rows)
+    if not clusters.heavy.any():
+        return once
+    wrong, missed, draws = once.found_wrong.copy(), once.missed.copy(), once.reread_draw.copy()
+    confidence, of_heavy = once.confidence.copy(), np.zeros(len(audits.confidence), dtype=bool)
+    for place in np.flatnonzero(clusters.heavy).tolist():
+        members = clusters.members[place]
+        of_heavy[members] = True
+        wrong[place] = (audits.found_wrong | audits.missed)[members].any()
+        missed[place] = False
+        draws[place] = 0.0 if wrong[place] else audits.reread_draw[members].max()
+        confidence[place] = audits.confidence[members].max()
+    stream = np.ones(len(of_heavy), dtype=bool)
+    if audits.chance is not None and audits.chance_draw is not None:
+        stream = audits.chance_draw * audits.chance < audits.chance.min()
+    thin = ThinStratum(
+        clusters.heavy,
+        audits.confidence[stream],
+        of_heavy[stream],
+        worth=len(clusters.rows) / len(audits.confidence),
+    )
+    return once._replace(
+        confidence=confidence, found_wrong=wrong, missed=missed, reread_draw=draws, thin=thin
+    )

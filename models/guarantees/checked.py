@@ -11,6 +11,15 @@ Bools = NDArray[np.bool_]
 _MISSING = {"NoneType", "NAType", "NaTType"}
 
 
+ROUNDING = 1e-5
+"""How far 32-bit sums of probabilities may exceed 1."""
+
+
+def rounded_confidence(value: float) -> float:
+    """Return 1 for what exceeds it by rounding, anything else as it is."""
+    return 1.0 if 1.0 < value <= 1.0 + ROUNDING else value
+
+
 def checked_confidences(name: str, values: ArrayLike) -> Floats:
     """Return checked confidences as a vector.
 
@@ -26,6 +35,9 @@ def checked_confidences(name: str, values: ArrayLike) -> Floats:
         confidence = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must hold numbers; {_first_word(array)}") from None
+    over = (confidence > 1.0) & (confidence <= 1.0 + ROUNDING)
+    if over.any():
+        confidence = np.where(over, 1.0, confidence)
     odd = np.flatnonzero(~((confidence >= 0) & (confidence <= 1)))
     if len(odd):
         value = float(confidence[odd[0]])
@@ -81,4 +93,6 @@ def _first_word(array: NDArray[Any]) -> str:
 def _cure(value: float) -> str:
     if np.isnan(value):
         return ": leave the row out"
+    if value > 100.0:
+        return ": give probabilities"
     return ": divide percentages by 100" if value > 1 else ": take exp of log-probabilities"

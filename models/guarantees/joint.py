@@ -251,16 +251,10 @@ def _supremum(
     return min(max(settled, float(bounds.max(initial=0.0))), 1.0)
 
 
-def _statistic(n: int, found: Floats, missed: Floats, reread_rate: float, wrong: float) -> Floats:
+def signed_root(n: int, found: Floats, missed: Floats, reread_rate: float, wrong: float) -> Floats:
     """Return the signed root of the likelihood ratio, negative below ``wrong``."""
     unseen = n - found - missed
-    share = 1.0 - reread_rate
-    # The root of the derivative of the likelihood along D + M = wrong, a quadratic equation in D.
-    a, fine = share * n, 1.0 - reread_rate * wrong
-    b = found * (fine + share * wrong) + missed * fine + unseen * share * wrong
-    c = found * wrong * fine
-    root = np.sqrt(np.maximum(b * b - 4.0 * a * c, 0.0))
-    upheld = np.clip(np.divide(2.0 * c, b + root, out=np.zeros_like(b), where=b > 0), 0.0, wrong)
+    upheld = best_found(n, found, missed, reread_rate, wrong)
     misses = reread_rate * (wrong - upheld)
     ratio = (
         special.xlogy(found, found / n)
@@ -274,6 +268,20 @@ def _statistic(n: int, found: Floats, missed: Floats, reread_rate: float, wrong:
     return np.asarray(sign * np.sqrt(2.0 * np.maximum(ratio, 0.0)))
 
 
+def best_found(
+    n: int, found: Floats, missed: Floats, reread_rate: float, wrong: Floats | float
+) -> Floats:
+    """Return the likeliest D where D + M is ``wrong``."""
+    # The root of the derivative of the likelihood along D + M = wrong, a quadratic equation in D.
+    share, unseen = 1.0 - reread_rate, n - found - missed
+    a, fine = share * n, 1.0 - reread_rate * wrong
+    b = found * (fine + share * wrong) + missed * fine + unseen * share * wrong
+    c = found * wrong * fine
+    root = np.sqrt(np.maximum(b * b - 4.0 * a * c, 0.0))
+    upheld = np.divide(2.0 * c, b + root, out=np.zeros_like(b), where=b > 0)
+    return np.asarray(np.clip(upheld, 0.0, wrong))
+
+
 def _most_found(sample: Sample, wrong: float) -> Counts:
     """Return, by number of misses, the most errors that fit.
 
@@ -283,7 +291,7 @@ def _most_found(sample: Sample, wrong: float) -> Counts:
     n = sample.n
 
     def statistic(found: Floats, misses: Floats) -> Floats:
-        return _statistic(n, found, misses, sample.reread_rate, wrong)
+        return signed_root(n, found, misses, sample.reread_rate, wrong)
 
     # Below the hypothesis the statistic is negative, so that few misses are possible.
     most_missed = min(n, int(np.ceil(n * wrong * sample.reread_rate)) + 1)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.guarantees.audit_tests import AdjudicatedTest
+from setwise.models.guarantees.audit_tests import AUDITS_OF_A_CONFIDENCE, AdjudicatedTest
 from setwise.models.guarantees.certificates import (
     Certificate,
     CertificateRefusal,
@@ -17,7 +17,6 @@ from setwise.models.guarantees.certificates import (
     SequenceStep,
 )
 from setwise.models.guarantees.checked import checked_confidences
-from setwise.models.guarantees.joint import accuracy_bound
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +35,7 @@ PLANNED_POWER = 0.8
 # Number of thresholds, spread over the sequence, for which a refusal plans audits.
 _PLANNED_THRESHOLDS = 12
 _BLOCK = 8  # hypotheses tested at a time
+_ROUNDING = 1e-12  # of sums of weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class ThresholdSequence:
     share: Floats
     confidence: Floats
 
-    def start(self, test: AdjudicatedTest, n_audits: int, target: float, risk: float) -> int:
+    def start(self, test: AdjudicatedTest, target: float) -> int:
         """Return the index of the first test, chosen before any outcome.
 
         It is where the test would have the highest power, on average over confidences that are
@@ -64,23 +64,24 @@ class ThresholdSequence:
         audits, lower ones too little accuracy. Other confidences give a poor start, not a wrong
         certificate. Thresholds before it are never tested, those after it until one fails.
         """
-        expected = np.floor(n_audits * self.share).astype(np.int64)
         powers = [
-            test.start_power(
-                expected, 1.0 - np.minimum(worse * (1.0 - self.confidence), 1.0), target, risk
-            )
+            test.start_power(1.0 - np.minimum(worse * (1.0 - self.confidence), 1.0), target)
             for worse in ASSUMED_ERRORS
         ]
         return int(np.sum(powers, axis=0).argmax())
 
 
-def plan_sequence(predicted: ArrayLike, *, n_thresholds: int = N_THRESHOLDS) -> ThresholdSequence:
+def plan_sequence(
+    predicted: ArrayLike, weights: ArrayLike | None = None, *, n_thresholds: int = N_THRESHOLDS
+) -> ThresholdSequence:
     """Return quantiles of the predicted confidences as thresholds.
 
     Parameters
     ----------
     predicted : array-like of shape (n_predictions,)
         Confidences of predictions other than the audits, in [0, 1]; at least one.
+    weights : array-like of shape (n_predictions,), optional
+        Positive: how many predictions each one stands for.
     n_thresholds : int, default=150
 
     Raises
@@ -94,17 +95,52 @@ def plan_sequence(predicted: ArrayLike, *, n_thresholds: int = N_THRESHOLDS) -> 
     >>> sequence.thresholds, sequence.share
     (array([0.99, 0.6 ]), array([0.5, 1. ]))
     """
-    pool = np.sort(checked_confidences("predicted", predicted))
-    n = len(pool)
-    if n == 0:
+    pool = _Pool.of(predicted, weights)
+    if len(pool.confidence) == 0:
         raise ValueError("predicted confidences must not be empty")
-    ranks = np.unique(np.ceil(np.linspace(0, n, n_thresholds + 1)[1:]).astype(np.int64))
-    thresholds = np.unique(pool[n - ranks])[::-1]
-    first = np.searchsorted(pool, thresholds, side="left")
-    total = np.concatenate([[0.0], np.cumsum(pool[::-1])])
-    # Correct for rounding: a mean is never below its least value.
-    mean = np.clip(total[n - first] / (n - first), thresholds, 1.0)
-    return ThresholdSequence(thresholds, (n - first) / n, mean)
+    levels = np.linspace(0.0, 1.0, n_thresholds + 1)[1:] * pool.mass[-1]
+    rows = np.searchsorted(pool.mass, levels * (1.0 - _ROUNDING), side="left")
+    return pool.sequence(np.unique(pool.confidence[rows])[::-1])
+
+
+def ordered_sequence(
+    order: ArrayLike, predicted: ArrayLike, weights: ArrayLike | None = None
+) -> ThresholdSequence:
+    """Return these falling thresholds, with the predictions' shares and means above them.
+
+    Raises
+    ------
+    ValueError
+        If there is no threshold, one is out of range, or they do not fall.
+    """
+    thresholds = checked_confidences("order", order)
+    if len(thresholds) == 0 or (np.diff(thresholds) >= 0.0).any():
+        raise ValueError("order must hold falling thresholds")
+    return _Pool.of(predicted, weights).sequence(thresholds)
+
+
+class _Pool(NamedTuple):
+    """Confidences, falling, with the mass down to each and its product with them."""
+
+    confidence: Floats
+    mass: Floats
+    product: Floats
+
+    @classmethod
+    def of(cls, predicted: ArrayLike, weights: ArrayLike | None) -> "_Pool":
+        values = checked_confidences("predicted", predicted)
+        order = np.argsort(-values, kind="stable")
+        each = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
+        confidence, mass = values[order], each[order]
+        return cls(confidence, np.cumsum(mass), np.cumsum(mass * confidence))
+
+    def sequence(self, thresholds: Floats) -> ThresholdSequence:
+        above = np.searchsorted(-self.confidence, -thresholds, side="right")
+        mass, product = (np.append(0.0, sums)[above] for sums in (self.mass, self.product))
+        # Correct for rounding: a mean is never below its least value.
+        mean = np.divide(product, mass, out=thresholds.copy(), where=mass > 0.0)
+        share = np.minimum(mass / self.mass[-1], 1.0) if len(self.mass) else np.zeros(len(mass))
+        return ThresholdSequence(thresholds, share, np.clip(mean, thresholds, 1.0))
 
 
 class Claim(NamedTuple):
@@ -116,6 +152,8 @@ class Claim(NamedTuple):
     n_audits: int
     n_predictions: int
     excluded: Mapping[str, int]
+    looks: tuple[int, ...] | None = None
+    order: tuple[float, ...] = ()
 
 
 def walk(
@@ -140,7 +178,7 @@ def walk(
     while start + len(tested) < end:  # in blocks: most sequences stop early
         first = start + len(tested)
         steps = np.arange(first, min(first + _BLOCK, end))
-        found = test.p_values(steps, claim.target, claim.test_risk)
+        found = test.p_values(steps, claim.target)
         failed = np.flatnonzero(~(found <= claim.test_risk))
         tested += found[: failed[0] + 1 if len(failed) else None].tolist()
         if len(failed):
@@ -158,6 +196,7 @@ def walk(
             float(test.reread_rate[step]),
             tested[place],
             None if recent is None else float(recent[place]),
+            *(test.thin(step) or (0, 0, 0, 0)),
         )
         for place, step in enumerate(tests.tolist())
     )
@@ -167,6 +206,8 @@ def walk(
             return CertificateRefusal(**claim._asdict(), steps=rows, reason=RefusalReason.DRIFTING)
         return _refuse(claim, sequence, test, rows, start)
     lowest = rows[standing[-1]]
+    below = _spread(sequence)
+    further = _plan_audits(claim, sequence, test, below[below >= start + passed])
     return Certificate(
         **claim._asdict(),
         steps=rows,
@@ -176,7 +217,9 @@ def walk(
         n_good=lowest.n_good,
         p_value=lowest.p_value,
         accuracy=lowest.accuracy,
-        accuracy_bound=accuracy_bound(lowest.sample, claim.test_risk, least=claim.target),
+        accuracy_bound=max(claim.target, lowest.bound(claim.test_risk)),
+        next_audits=further.further,
+        next_coverage=further.coverage,
     )
 
 
@@ -187,7 +230,7 @@ def _refuse(
     steps: tuple[SequenceStep, ...],
     start: int,
 ) -> CertificateRefusal:
-    plan = _plan_audits(claim, sequence, test)
+    plan = _plan_audits(claim, sequence, test, _spread(sequence))
     return CertificateRefusal(
         **claim._asdict(),
         steps=steps,
@@ -208,26 +251,32 @@ class _Plan(NamedTuple):
     further: int | None = None
     if_all_good: int | None = None
     threshold: float | None = None
+    coverage: float | None = None
 
 
-def _plan_audits(claim: Claim, sequence: ThresholdSequence, test: AdjudicatedTest) -> _Plan:
-    """Estimate the fewest further audits that prove some threshold."""
-    chosen = _spread(sequence)
-    share = sequence.share[chosen]
+def _plan_audits(
+    claim: Claim, sequence: ThresholdSequence, test: AdjudicatedTest, chosen: NDArray[np.int64]
+) -> _Plan:
+    """Estimate the fewest further audits that prove one of these thresholds."""
+    if len(chosen) == 0:
+        return _Plan()
+    # Of further audits, as many lie above as of those before: they need not be uniform.
+    n, worth = claim.n_audits, AUDITS_OF_A_CONFIDENCE
+    share = (test.n_above[chosen] + worth * sequence.share[chosen]) / (n + worth)
     # Split the power between the test and the number of audits above the threshold.
     part = PLANNED_POWER**0.5
-    above, all_good = test.needed(
-        chosen, sequence.confidence[chosen], claim.target, claim.test_risk, part
-    )
+    above, all_good = test.needed(chosen, sequence.confidence[chosen], claim.target, part)
     above = np.where(above == 0, 1, above)  # passes alone, but the sequence did not reach it
-    audits = np.where(above < 0, np.inf, above + scipy.stats.nbinom.ppf(part, np.abs(above), share))
+    some = np.maximum(share, _ROUNDING)
+    audits = np.where(above < 0, np.inf, above + scipy.stats.nbinom.ppf(part, np.abs(above), some))
     best = int(audits.argmin())
     if not np.isfinite(audits[best]):
         return _Plan()
     return _Plan(
         int(audits[best]),
-        int(np.ceil(max(int(all_good[best]), 1) / share[best])),
+        int(np.ceil(max(int(all_good[best]), 1) / some[best])),
         float(sequence.thresholds[chosen[best]]),
+        float(sequence.share[chosen[best]]),
     )
 
 
@@ -237,7 +286,7 @@ def _reason(
     if claim.n_audits == 0:
         return RefusalReason.NO_AUDITS
     steps = _spread(sequence)
-    below = test.p_values(steps[steps > start], claim.target, claim.test_risk)
+    below = test.p_values(steps[steps > start], claim.target)
     if (below <= claim.test_risk).any():
         return RefusalReason.BLOCKED_AT_TOP
     return RefusalReason.TOO_FEW_AUDITS if hopeful else RefusalReason.BELOW_TARGET

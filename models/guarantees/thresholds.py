@@ -18,16 +18,30 @@ References
    Predictive Algorithms to Achieve Risk Control", 2021, arXiv:2110.01052: fixed sequence testing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.guarantees.audit_tests import AdjudicatedAudits, AdjudicatedTest
+from setwise.models.guarantees.audit_tests import (
+    AdjudicatedAudits,
+    AdjudicatedTest,
+    Budget,
+    Epochs,
+    ThinStratum,
+)
 from setwise.models.guarantees.certificates import CertificateRefusal, Certification, RefusalReason
-from setwise.models.guarantees.checked import checked_confidences
-from setwise.models.guarantees.sequence import Claim, plan_sequence, walk
+from setwise.models.guarantees.checked import checked_confidences, checked_flags
+from setwise.models.guarantees.sequence import (
+    Claim,
+    ThresholdSequence,
+    ordered_sequence,
+    plan_sequence,
+    walk,
+)
+
+Floats = NDArray[np.float64]
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -44,6 +58,12 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     risk: float,
     excluded: Mapping[str, int] = _NOTHING,
     weeks: ArrayLike | None = None,
+    looks: Sequence[int] | None = None,
+    order: ArrayLike | None = None,
+    thin: ArrayLike | None = None,
+    stream: tuple[ArrayLike, ArrayLike] | None = None,
+    epochs: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+    weights: ArrayLike | None = None,
 ) -> Certification:
     """Find the lowest threshold that adjudicated audits prove.
 
@@ -72,12 +92,34 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     target : float
         Required accuracy of what is sent, in (0, 1].
     risk : float
-        Probability, in (0, 1), that a certified threshold may miss the target.
+        Probability, in (0, 1), that a certified threshold may miss the target. With ``looks``, it
+        is that of all looks together.
     excluded : mapping from str to int, optional
         Number of audits that the caller left out, by reason; kept with the evidence.
     weeks : array-like of shape (n_audits,), optional
         When each audited document came, in weeks from any date. Thresholds above which the accuracy
         seems to have fallen below the target by now are not certified.
+    looks : sequence of int, optional
+        Number of audits at each earlier look at them, rising; empty for the first of several. Each
+        had that many of the first rows. Looks come at numbers of audits that do not depend on what
+        was found. Without it, this attempt has the risk for itself.
+    order : array-like, optional
+        Falling thresholds to test, from the first one on: ``order`` of the first look. Later looks
+        must have it.
+    thin : array-like of shape (n_audits,), optional
+        True where an audit was drawn at the lower of two rates; all agreements there should have
+        been read again, because others count as wrong.
+    stream : pair of array-like, optional
+        Confidences of all documents of the time of the audits, audited or not, and whether they
+        would have been drawn at the lower rate. Needed with ``thin``.
+    epochs : triple of array-like, optional
+        Where the rule that told the strata apart has changed: the number of its epoch, from 0, for
+        each audit and for each document of the stream, and for each epoch the least threshold above
+        which it has no thin stratum. Each test takes the audits of all epochs without one, or those
+        of one other epoch, whichever are more.
+    weights : array-like of shape (n_predictions,), optional
+        How many documents each prediction stands for, if those with some confidences were audited
+        more often than others.
 
     Returns
     -------
@@ -110,26 +152,131 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     """
     pool = checked_confidences("predicted", predicted)
     audits = _checked_audits(confidence, found_wrong, missed, reread_rate, reread_draw, weeks)
-    if not 0.0 < target <= 1.0:
-        raise ValueError(f"target is {target}; it must lie in (0, 1]")
-    if not 0.0 < risk < 1.0:
-        raise ValueError(f"risk is {risk}; it must lie between 0 and 1, both excluded")
-    n = len(audits.confidence)
-    claim = Claim(target, risk, risk, n, len(pool), dict(excluded))
+    check_claim(target, risk)
+    strata = _checked_strata(len(audits.confidence), thin, stream, epochs)
+    audits = audits._replace(thin=strata)
+    return certify_audits(
+        audits,
+        Budget(risk, _checked_looks(looks, order, len(audits.confidence))),
+        pool,
+        weights=_checked_weights(weights, len(pool)),
+        target=target,
+        excluded=excluded,
+        order=order,
+    )
+
+
+def certify_audits(
+    audits: AdjudicatedAudits,
+    budget: Budget,
+    predicted: Floats,
+    *,
+    target: float,
+    weights: Floats | None = None,
+    excluded: Mapping[str, int] = _NOTHING,
+    order: ArrayLike | None = None,
+) -> Certification:
+    """Find the lowest threshold that these audits prove; see `certify_adjudicated`.
+
+    Parameters
+    ----------
+    audits : AdjudicatedAudits
+    budget : Budget
+    predicted : float64 ndarray of shape (n_predictions,)
+    target : float
+    weights : float64 ndarray of shape (n_predictions,), optional
+        How many predictions each one stands for.
+    excluded : mapping from str to int, optional
+    order : array-like, optional
+    """
+    n, looks = len(audits.confidence), budget.earlier
+    claim = Claim(target, budget.risk, budget.now, n, len(predicted), dict(excluded), looks)
     if (audits.reread_rate.max() if n else audits.otherwise) <= 0.0:
         reason = RefusalReason.MISS_RATE_UNKNOWN
-    elif len(pool) == 0:
+    elif len(predicted) == 0:
         reason = RefusalReason.NO_PREDICTIONS
     elif target >= 1.0:
         reason = RefusalReason.TARGET_UNPROVABLE
     else:
-        sequence = plan_sequence(pool)
-        test = AdjudicatedTest(sequence.thresholds, audits)
-        start = sequence.start(test, n, target, risk)
+        sequence: ThresholdSequence
+        if order is None:
+            sequence = plan_sequence(predicted, weights)
+            test = AdjudicatedTest(sequence.thresholds, audits, budget)
+            start = sequence.start(test, target)
+        else:
+            sequence, start = ordered_sequence(order, predicted, weights), 0
+            test = AdjudicatedTest(sequence.thresholds, audits, budget)
+        claim = claim._replace(order=tuple(sequence.thresholds[start:].tolist()))
         if test.reread_rate[start] > 0.0:
             return walk(claim, sequence, test, start)
         reason = RefusalReason.MISS_RATE_UNKNOWN
     return CertificateRefusal(**claim._asdict(), steps=(), reason=reason)
+
+
+def first_order(
+    predicted: Floats, weights: Floats, audits: AdjudicatedAudits, risk: float, target: float
+) -> Floats:
+    """Return the thresholds that the first of several looks tests, in their order."""
+    sequence = plan_sequence(predicted, weights)
+    test = AdjudicatedTest(sequence.thresholds, audits, Budget(risk, ()))
+    return sequence.thresholds[sequence.start(test, target) :]
+
+
+def check_claim(target: float, risk: float) -> None:
+    """Raise `ValueError` if target or risk is out of range."""
+    if not 0.0 < target <= 1.0:
+        raise ValueError(f"target is {target}; it must lie in (0, 1]")
+    if not 0.0 < risk < 1.0:
+        raise ValueError(f"risk is {risk}; it must lie between 0 and 1, both excluded")
+
+
+def _checked_looks(
+    looks: Sequence[int] | None, order: ArrayLike | None, n: int
+) -> tuple[int, ...] | None:
+    if looks is None:
+        return None
+    sizes = tuple(int(size) for size in looks)
+    if any(size < 0 for size in sizes) or list(sizes) != sorted(set(sizes)):
+        raise ValueError(f"looks must be rising numbers of audits, not {list(looks)}")
+    if sizes and sizes[-1] > n:
+        raise ValueError(f"an earlier look had {sizes[-1]} audits; there are {n}")
+    if sizes and order is None:
+        raise ValueError("looks after the first need the order of the first one")
+    return sizes
+
+
+def _checked_weights(weights: ArrayLike | None, n: int) -> Floats | None:
+    if weights is None:
+        return None
+    each = np.asarray(weights, dtype=np.float64)
+    if each.shape != (n,) or not np.all(np.isfinite(each) & (each > 0)):
+        raise ValueError(f"weights must be {n} positive numbers, one for each prediction")
+    return each
+
+
+def _checked_strata(
+    n: int,
+    thin: ArrayLike | None,
+    stream: tuple[ArrayLike, ArrayLike] | None,
+    epochs: tuple[ArrayLike, ArrayLike, ArrayLike] | None,
+) -> ThinStratum | None:
+    if thin is None:
+        return None
+    if stream is None:
+        raise ValueError("thin needs the stream that tells the strata's shares")
+    confidence = checked_confidences("stream", stream[0])
+    documents = checked_flags("stream", stream[1], len(confidence))
+    strata = ThinStratum(checked_flags("thin", thin, n), confidence, documents)
+    if epochs is None:
+        return strata
+    of_audits, of_documents = (np.asarray(each, dtype=np.int64) for each in epochs[:2])
+    whole_from = np.asarray(epochs[2], dtype=np.float64)
+    if of_audits.shape != (n,) or of_documents.shape != confidence.shape:
+        raise ValueError("epochs must name one of each audit and of each document of the stream")
+    for places in (of_audits, of_documents):
+        if ((places < 0) | (places >= len(whole_from))).any():
+            raise ValueError(f"epochs must be numbers from 0 to {len(whole_from) - 1}")
+    return strata._replace(epochs=Epochs(of_audits, of_documents, whole_from))
 
 
 def _checked_audits(  # noqa: PLR0917 -- one column of the audits each

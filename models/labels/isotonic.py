@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
+
+from setwise.models.compilation import njit
 
 _EQUAL = 1e-12
 """Levels that differ by less are equal but for rounding, and belong to one block."""

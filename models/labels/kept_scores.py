@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
+from setwise.models.compilation import njit
 from setwise.models.data.capacity import KEPT_SCORES, MOST_WHOLE
 from setwise.models.labels.ranking import rank_largest
 

@@ -5,12 +5,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array, sparray, spmatrix
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.compilation import njit
 from setwise.models.labels.isotonic import IsotonicCurve, pool_adjacent_violators
 from setwise.models.labels.kept_scores import KeptScores
 from setwise.models.parameters import check_parameters

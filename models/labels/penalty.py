@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from setwise.models.compilation import njit
 from setwise.models.labels.linear import LinearFit, Matrix, as_features, as_targets, fit_elastic_net
 from setwise.models.labels.quadratic_model import Columns, add_column, as_columns
 

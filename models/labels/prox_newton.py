@@ -13,9 +13,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from setwise.models.compilation import njit
 from setwise.models.labels.quadratic_model import (
     MAX_HALVINGS,
     MIN_CURVATURE,

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
+
+from setwise.models.compilation import njit
 
 # Backtracking accepts a step that keeps this share of the decrease its slope promises (Armijo).
 SUFFICIENT_DECREASE = 1e-4

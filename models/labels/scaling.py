@@ -4,12 +4,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
 from setwise.models.storage.fields import StoredArray, StoredSetting
 

@@ -8,6 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from setwise.spelling import misnamed, spelled, spelled_names
+
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
@@ -114,6 +116,7 @@ def read_targets(y: Any, X: Any = None) -> Targets:  # noqa: ANN401  # scikit-le
         classes = np.array(sorted(set(chain.from_iterable(lists))), dtype=object)
         return Targets(in_columns(lists, classes), classes, exclusive=False)
     names = column_names(y)
+    _refuse_misnamed(name for name in (() if names is None else names) if isinstance(name, str))
     if not sp.issparse(y):
         y = as_array(y, "y")
         if y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1 and not _is_binary(y)):
@@ -127,13 +130,14 @@ def read_targets(y: Any, X: Any = None) -> Targets:  # noqa: ANN401  # scikit-le
 def label_lists(y: Any) -> list[list[str]] | None:  # noqa: ANN401  # as above
     """Return the labels of each row if `y` is a sequence of label collections.
 
-    Labels are strings; rows may be lists, tuples, sets or arrays, and may be empty. Rows of
-    numbers are a matrix, unless they differ in length. A data frame of one column is the column.
+    Labels are strings, spelled as files have them; rows may be lists, tuples, sets or arrays, and
+    may be empty. Rows of numbers are a matrix, unless they differ in length. A data frame of one
+    column is the column.
 
     Raises
     ------
     ValueError
-        If a row is no collection, or holds something other than strings.
+        If a row is no collection, or holds something other than strings, or a blank one.
     """
     y = only_column(y)
     if sp.issparse(y) or getattr(y, "ndim", 1) != 1 or not isinstance(y, Iterable):
@@ -156,7 +160,19 @@ def label_lists(y: Any) -> list[list[str]] | None:  # noqa: ANN401  # as above
         )
     if not all(issubclass(kind, str) for kind in kinds):
         raise ValueError("a label list holds something other than strings")
-    return [list(map(str, row)) for row in rows]
+    spelling = {label: spelled(str(label)) for label in set(chain.from_iterable(rows))}
+    if "" in spelling.values():
+        blank = {label for label, name in spelling.items() if not name}
+        place = next(place for place, row in enumerate(rows) if not blank.isdisjoint(row))
+        raise ValueError(f"row {place} of y holds a label without a name: give [] if none applies")
+    _refuse_misnamed(spelling.values())
+    return [[spelling[label] for label in row] for row in rows]
+
+
+def _refuse_misnamed(names: Iterable[str]) -> None:
+    for name in names:
+        if why := misnamed(name):
+            raise ValueError(f"the label {name[:60]!a} of y {why}")
 
 
 def only_column(table: Any) -> Any:  # noqa: ANN401  # as above
@@ -166,17 +182,27 @@ def only_column(table: Any) -> Any:  # noqa: ANN401  # as above
 
 
 def column_names(table: Any) -> NDArray[Any] | None:  # noqa: ANN401  # as above
-    """Return the names of a data frame's columns.
+    """Return the names of a data frame's columns, spelled as files have them.
 
     None if it is no data frame, or its columns are numbered from 0, as those of an array are.
+
+    Raises
+    ------
+    ValueError
+        If two columns have one name.
     """
     columns = getattr(table, "columns", None)
     if columns is None or list(columns) == list(range(len(columns))):
         return None
-    return np.asarray(columns)
+    return np.asarray(spelled_names("column", columns))
 
 
-def in_order_of(table: Any, classes: NDArray[Any], what: str) -> Any:  # noqa: ANN401  # as above
+def in_order_of(
+    table: Any,  # noqa: ANN401  # as above
+    classes: NDArray[Any],
+    what: str,
+    whose: str = "the model's labels",
+) -> Any:  # noqa: ANN401  # as above
     """Return a data frame with a column for each class, in that order.
 
     What has no names of columns is returned as it is.
@@ -186,18 +212,28 @@ def in_order_of(table: Any, classes: NDArray[Any], what: str) -> Any:  # noqa: A
     ValueError
         If the names of the columns are not the classes.
     """
-    if column_names(table) is None:
+    names = column_names(table)
+    if names is None:
         return table
-    names, labels = list(table.columns), classes.tolist()
-    known_names, known_labels = set(names), set(labels)
+    labels, column = classes.tolist(), dict(zip(names.tolist(), table.columns, strict=True))
+    known_labels = set(labels)
     for fault, odd in (
-        ("it has no column", [label for label in labels if label not in known_names]),
-        ("it has the column", [name for name in names if name not in known_labels]),
+        ("it has no column", [label for label in labels if label not in column]),
+        ("it has the column", [name for name in column if name not in known_labels]),
     ):
         if odd:
             shown = ", ".join(map(repr, odd[:5]))
-            raise ValueError(f"the columns of {what} must be the model's labels: {fault} {shown}")
-    return table[labels]
+            raise ValueError(f"the columns of {what} must be {whose}: {fault} {shown}")
+    return table[[column[label] for label in labels]]
+
+
+def spelled_classes(y: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of classes with its strings spelled."""
+    if y.dtype.kind not in "OU":
+        return y
+    names = [spelled(name) if isinstance(name, str) else name for name in y.tolist()]
+    _refuse_misnamed({name for name in names if isinstance(name, str)})
+    return np.array(names, dtype=object if y.dtype.kind == "O" else None)
 
 
 def as_array(table: Any, what: str) -> NDArray[Any]:  # noqa: ANN401  # as above
@@ -252,7 +288,7 @@ def _one_hot(y: NDArray[Any]) -> Targets:
     y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
-    classes, number = np.unique(y, return_inverse=True)
+    classes, number = np.unique(spelled_classes(y), return_inverse=True)
     n = len(y)
     rows = (np.ones(n, np.uint8), number.astype(np.int32), np.arange(n + 1, dtype=np.int32))
     return Targets(sp.csr_array(rows, shape=(n, len(classes))), classes, exclusive=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.scaling import FeatureWeighting, Matrix, checked_rows
 from setwise.models.labels.targets import SetClassifierMixin, as_labels

@@ -13,8 +13,9 @@ from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from setwise.models.compilation import njit
 
 # The logarithm of a product of factors 1 + e^-|z| is taken before it can overflow.
 _LARGE_PRODUCT = 1e250

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from setwise.models.compilation import njit
 from setwise.models.mixtures.mixture_measure import (
     Biases,
     Logits,

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
+from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
 from setwise.models.mixtures.experts.gating import LinearGate
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits

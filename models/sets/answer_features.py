@@ -1,9 +1,9 @@
 """Set features that compare a candidate with another model's label sets."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from setwise.models.compilation import njit
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, equal
 from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.voters.vote_features import Unfitted

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+
+from setwise.models.compilation import njit
 
 # Origins of candidates as bit flags, so that merged duplicates keep all origins.
 SOURCE_MARGINALS = 1

@@ -6,9 +6,9 @@ probable as the listed sets that hold it together.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from setwise.models.compilation import njit
 from setwise.models.sets.candidates import CandidateSets, RaggedSets
 
 

@@ -3,10 +3,10 @@
 from typing import Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.compilation import njit
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, equal
 
 

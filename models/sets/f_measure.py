@@ -18,10 +18,10 @@ the search over sizes stops once that is no better than the best set found.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.compilation import njit
 from setwise.models.mixtures.support.sized_marginals import Products, WeightedSets, tabulate
 from setwise.models.sets.candidates import CandidateSets
 

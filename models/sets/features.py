@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.limits import LARGEST_SCORE
+from setwise.models.compilation import njit
 from setwise.models.sets.answer_features import AnswerFeatures
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather, join_indptr
 from setwise.models.sets.counts import LabelSetCounts

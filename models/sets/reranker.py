@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from setwise.models.calibration.calibrators import SetCalibrator
+from setwise.models.compilation import njit
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.features import SetFeatures

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from setwise.models.compilation import njit
 from setwise.models.data.bits import lowest_bit, without_lowest_bit
 from setwise.models.sets.candidates import SOURCE_MARGINALS, CandidateSets, RaggedSets
 

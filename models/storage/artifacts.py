@@ -25,6 +25,7 @@ from setwise.models.calibration.calibrators import (
     TreeSets,
     UncalibratedSets,
 )
+from setwise.models.calibration.conditional_logit import ConditionalLogitSets
 from setwise.models.calibration.group_softmax import SoftmaxSets
 from setwise.models.calibration.robust_calibrators import RobustBoostedSets, RobustLogisticSets
 from setwise.models.data.datasets import Kind
@@ -43,7 +44,13 @@ from setwise.models.sets.evidence import CandidateSource
 from setwise.models.sets.features import Arrays, SetFeatures
 from setwise.models.sets.reranker import SetReranker
 from setwise.models.sets.sources import GivenCandidates, MarginalCandidates, VotedCandidates
-from setwise.models.storage.checks import checked_array, checked_names, checked_value, is_plain
+from setwise.models.storage.checks import (
+    checked_array,
+    checked_labels,
+    checked_names,
+    checked_value,
+    is_plain,
+)
 from setwise.models.storage.sealed_folder import (
     MANIFEST,
     ArtifactError,
@@ -87,6 +94,7 @@ _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "tree": TreeSets,
     "boosted": BoostedSets,
     "softmax": SoftmaxSets,
+    "conditional-logit": ConditionalLogitSets,
     "agreement": AgreementSets,
     "robust-logistic": RobustLogisticSets,
     "robust-boosted": RobustBoostedSets,
@@ -321,7 +329,7 @@ def _read(root: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         if not is_plain(manifest.get(key)):
             raise ArtifactError(f"{root / MANIFEST}: {key!r} holds a value that no database keeps")
     try:
-        checked_names("label_names", manifest.get("label_names"))
+        checked_labels(manifest.get("label_names"))
     except ValueError as fault:
         raise ArtifactError(f"{root / MANIFEST}: {fault}") from fault
     files = read_files(root, manifest)
@@ -429,7 +437,7 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
     flags = {"has_decider": False, **settings}
     return _Outline(
         kind,
-        tuple(checked_names("label_names", settings["label_names"])),
+        tuple(checked_labels(settings["label_names"])),
         names,
         trained_features,
         *(checked_value(name, flags[name], bool) for name in _FLAGS),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from setwise.spelling import spelled
+from setwise.spelling import misnamed, spelled
 
 _LARGEST_FLOAT = float(np.finfo(np.float64).max)
 _INTEGERS = 2**63  # compiled code takes no larger ones
@@ -95,6 +95,21 @@ def checked_names(what: str, names: object, *, least: int = 1) -> list[str]:
     plain = list(map(spelled, names))
     if len(set(plain)) < len(plain):
         raise ValueError(f"setting {what!r} lists a name twice")
+    return plain
+
+
+def checked_labels(names: object) -> list[str]:
+    """Return distinct names of labels as `checked_names` does.
+
+    Raises
+    ------
+    ValueError
+        If one cannot be a name.
+    """
+    plain = checked_names("label_names", names)
+    for name in plain:
+        if why := misnamed(name):
+            raise ValueError(f"setting 'label_names' lists {shown(name)}, which {why}")
     return plain
 
 

@@ -130,8 +130,10 @@ def write_folder(target: Path, files: Mapping[str, bytes], *, replaced: bool = F
         else:
             temporary.rename(target)
         _sync(target.parent)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno and not error.filename:  # such as a full disk
+            raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 
 

@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numba import njit
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
+
+from setwise.models.compilation import njit
 
 Rows = NDArray[np.int64]
 HoldOut = Callable[[Rows], NDArray[np.float32]]  # rows of one fold to scores of all groups

@@ -14,7 +14,6 @@ import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
@@ -22,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.tree import ExtraTreeClassifier
 
 from setwise.models.calibration.trees import Nodes, join_trees, restored_nodes, stored_nodes
+from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import (

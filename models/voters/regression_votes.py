@@ -17,13 +17,13 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
+from setwise.models.compilation import njit
 from setwise.models.data.capacity import rows_at_once
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.kept_scores import Scores

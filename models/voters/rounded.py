@@ -3,8 +3,9 @@
 from typing import NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from setwise.models.compilation import njit
 
 _LARGEST = 32767
 # Rows multiplied in one pass over the matrix.

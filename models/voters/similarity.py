@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.scaling import (
     STORED_WEIGHTING,

@@ -3,10 +3,10 @@
 from typing import ClassVar, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.compilation import njit
 from setwise.models.labels.ranking import rank_largest
 from setwise.models.sets.candidates import CandidateSets, RaggedSets
 from setwise.models.sets.evidence import DocumentEvidence

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.compilation import njit
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.counts import LabelSetCounts, count_sets
 from setwise.models.storage.checks import check_labels

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from pydantic import AfterValidator, Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly, needs
 from setwise.service.api.http.idempotency import shown_once
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Mirror, WhollyListed
@@ -102,19 +102,24 @@ class Erasure(AnswerBody):
     """What was erased."""
 
     predictions: int = Field(description="Predictions of the document, by any client.")
+    labels: list[str] = Field(
+        description="Labels that people gave first to the document and no lead has accepted. They "
+        "may name a person: `DELETE /v1/admin/labels/{name}` removes one everywhere."
+    )
 
 
-@router.post("/erasures", response_model=Erasure)
+@router.post("/erasures", response_model=Erasure, dependencies=[needs(Permission.ADMINISTER)])
 def erase_document(caller: CallerOf, body: ErasureRequest, services: ServicesOf) -> Response:
     """Erase a document.
 
     This deletes its text, features, metadata, comments, id and idempotency keys, also from messages
-    and their log; a job removes it from the files of jobs. Labels and numbers are kept.
+    and their log; a job removes it from the files of jobs. Labels and numbers are kept;
+    `labels` are those that may have to go too.
     """
-    count = services.texts.erase(
+    erased = services.texts.erase(
         caller, document_id=body.document_id, prediction_id=body.prediction_id
     )
-    return answer(Erasure(predictions=count))
+    return answer(Erasure(predictions=erased.predictions, labels=list(erased.labels)))
 
 
 @router.get("/people", response_model=PersonPage)
@@ -124,7 +129,11 @@ def list_people(caller: CallerOf, services: ServicesOf) -> Response:
 
 
 @router.post(
-    "/people", status_code=201, response_model=PersonBody, responses=documented(LoginTaken)
+    "/people",
+    status_code=201,
+    response_model=PersonBody,
+    responses=documented(LoginTaken),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def create_person(caller: CallerOf, body: PersonRequest, services: ServicesOf) -> Response:
     """Create an account for a person."""
@@ -143,6 +152,7 @@ def create_person(caller: CallerOf, body: PersonRequest, services: ServicesOf) -
     status_code=201,
     response_model=Invitation,
     responses=documented(PersonNotFound),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def invite_person(
     caller: CallerOf, person_id: str, body: InvitationRequest, services: ServicesOf
@@ -164,6 +174,7 @@ def invite_person(
     "/people/{person_id}",
     response_model=PersonBody,
     responses=documented(PersonNotFound, LastAdmin),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def change_person(
     caller: CallerOf, person_id: str, body: PersonChange, services: ServicesOf
@@ -181,7 +192,9 @@ def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
     return listed_wholly(map(Key.of, services.keys.all(caller)))
 
 
-@router.post("/keys", status_code=201, response_model=IssuedKey)
+@router.post(
+    "/keys", status_code=201, response_model=IssuedKey, dependencies=[needs(Permission.ADMINISTER)]
+)
 def create_key(caller: CallerOf, body: KeyRequest, services: ServicesOf) -> Response:
     """Create an API key; its secret is shown only in this response."""
     return shown_once(

@@ -8,13 +8,14 @@ from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
-from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly, needs
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
     AnswerBody,
     WhollyListed,
 )
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import (
     AnnotatorNotFound,
     GroupNotFound,
@@ -95,7 +96,11 @@ class AnnotatorPage(WhollyListed[AnnotatorReport]):
     """All current and past annotators, by name."""
 
 
-@router.get("/annotators", response_model=AnnotatorPage)
+@router.get(
+    "/annotators",
+    response_model=AnnotatorPage,
+    dependencies=[needs(Permission.REPORT, Permission.INSPECT)],
+)
 def list_annotators(caller: CallerOf, services: ServicesOf, days: _Days = _DAYS) -> Response:
     """List current and past annotators with their groups, in one page."""
     return listed_wholly(services.annotators.page(caller, timedelta(days=days)))
@@ -105,6 +110,7 @@ def list_annotators(caller: CallerOf, services: ServicesOf, days: _Days = _DAYS)
     "/annotators/{annotator_id}",
     response_model=AnnotatorReport,
     responses=answering("ETag") | documented(AnnotatorNotFound),
+    dependencies=[needs(Permission.REPORT, Permission.INSPECT)],
 )
 def get_annotator(
     caller: CallerOf, annotator_id: str, services: ServicesOf, days: _Days = _DAYS
@@ -118,6 +124,7 @@ def get_annotator(
     "/annotators/{annotator_id}",
     response_model=AnnotatorReport,
     responses=answering("ETag") | documented(AnnotatorNotFound, StaleVersion),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def place_annotator(
     caller: CallerOf,
@@ -158,6 +165,7 @@ def get_group(caller: CallerOf, group_id: str, services: ServicesOf) -> Response
     "/groups/{group_id}",
     response_model=Group,
     responses=answering("ETag") | documented(StaleVersion),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def change_group(
     caller: CallerOf,

@@ -7,11 +7,12 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, listed
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, listed, needs
 from setwise.service.api.schemas import (
     Listed,
     Paged,
 )
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.audit_trail import AuditEvent, EventFilter
 from setwise.service.requests import Instant
 
@@ -34,7 +35,7 @@ class AuditQuery(Paged):
     before: Instant | None = Field(None, description="RFC 3339, excluded.")
 
 
-@router.get("/audit", response_model=AuditPage)
+@router.get("/audit", response_model=AuditPage, dependencies=[needs(Permission.READ_AUDIT_TRAIL)])
 def list_events(caller: CallerOf, query: Annotated[AuditQuery, Query()], edge: EdgeOf) -> Response:
     """List events, newest first: who changed what, when and from where."""
     filters = EventFilter(**query.model_dump(exclude={"cursor", "limit"}))

@@ -7,13 +7,13 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, needs
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import (
     AnswerBody,
     Probability,
 )
-from setwise.service.domain.accounts.callers import Caller
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.breaker import (
     BreakerState,
     DetectionDelay,
@@ -189,7 +189,9 @@ def _state(services: Services, caller: Caller, segment: str | None = None) -> Br
     return BreakerBody.of(services.breaker.get(caller, segment), delays)
 
 
-@router.get("", response_model=BreakerBody)
+@router.get(
+    "", response_model=BreakerBody, dependencies=[needs(Permission.REPORT, Permission.INSPECT)]
+)
 def get_breaker(
     caller: CallerOf,
     services: ServicesOf,
@@ -210,7 +212,10 @@ def get_breaker(
 
 
 @router.post(
-    "/reset", response_model=BreakerBody, responses=documented(BreakerNotTripped, CertificateNeeded)
+    "/reset",
+    response_model=BreakerBody,
+    responses=documented(BreakerNotTripped, CertificateNeeded),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def reset_breaker(caller: CallerOf, body: ResetRequest, services: ServicesOf) -> Response:
     """Reset the breaker, so confident label sets are sent again.

@@ -8,7 +8,14 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    EdgeOf,
+    ServicesOf,
+    answer,
+    listed,
+    needs,
+)
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import JobBody, accepted
@@ -18,6 +25,7 @@ from setwise.service.api.schemas import (
     Paged,
     Probability,
 )
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.certification import (
     Certification,
     CertificationEvidence,
@@ -103,6 +111,7 @@ class Outlooks(AnswerBody):
     status_code=202,
     response_model=JobBody,
     responses={**answering("Location", status=202), **documented(ModelNotFound)},
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def request_certification(
     caller: CallerOf, services: ServicesOf, body: CertificationRequest = _SERVING
@@ -112,13 +121,21 @@ def request_certification(
     If the policy's mode is `certified`, the threshold is in force at once. One attempt runs at a
     time; while it runs, this returns its job.
 
+    Looks come by themselves, and share nearly all of the risk. If none is due, this attempt spends
+    half of what is left of a reserve, a twentieth of the risk: its moment may depend on what was
+    found. Once more audits of the last look are read, it repeats that look and spends nothing.
+
     With a `model_id` it certifies a registered model on the kept documents of earlier audits, while
     another one serves. What is certified comes into force when you activate that model.
     """
     return accepted(services.certification.request(caller, body.as_candidate(), body.segment))
 
 
-@router.get("", response_model=CertificationPage)
+@router.get(
+    "",
+    response_model=CertificationPage,
+    dependencies=[needs(Permission.REPORT, Permission.INSPECT)],
+)
 def list_certifications(
     caller: CallerOf, query: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
@@ -127,7 +144,9 @@ def list_certifications(
     return listed(edge, query, "certifications", read, CertificationBody.of)
 
 
-@router.get("/outlook", response_model=Outlooks)
+@router.get(
+    "/outlook", response_model=Outlooks, dependencies=[needs(Permission.REPORT, Permission.INSPECT)]
+)
 def get_outlook(
     caller: CallerOf,
     services: ServicesOf,

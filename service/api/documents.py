@@ -25,9 +25,11 @@ from setwise.service.api.http.dependencies import (
     answer,
     listed,
     listed_wholly,
+    needs,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
+from setwise.service.api.http.streams import StreamedFile
 from setwise.service.api.schemas import (
     UNREADABLE,
     Answered,
@@ -44,6 +46,7 @@ from setwise.service.domain import (
 from setwise.service.domain import (
     errors,
 )
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.documents import (
     LISTS,
     Audited,
@@ -187,7 +190,7 @@ class DocumentBody(Answered):
     events: list[LifeEvent] = Field(description="In the order in which they happened.")
 
 
-@router.get("", response_model=DocumentPage)
+@router.get("", response_model=DocumentPage, dependencies=[needs(Permission.READ_ALL_PREDICTIONS)])
 def list_documents(
     caller: CallerOf, search: Annotated[DocumentQuery, InQuery()], edge: EdgeOf
 ) -> Response:
@@ -204,19 +207,30 @@ def list_documents(
     return listed(edge, search, f"documents?{search.filters()}", read, DocumentRow.of)
 
 
-@router.get("/export", response_class=StreamingResponse, responses=exported(DOCUMENT))
-def export_documents(
-    caller: CallerOf, search: Annotated[DocumentExportQuery, InQuery()], services: ServicesOf
+@router.get(
+    "/export",
+    response_class=StreamingResponse,
+    responses=exported(DOCUMENT),
+    dependencies=[needs(Permission.READ_ALL_PREDICTIONS)],
+)
+async def export_documents(
+    caller: CallerOf, search: Annotated[DocumentExportQuery, InQuery()], edge: EdgeOf
 ) -> Response:
     """Export documents with what became of them, at most 100,000.
 
-    Documents of which you hold a blind review are left out. In CSV, lists are JSON, and text that a
-    spreadsheet would run as a formula starts with an apostrophe.
+    Documents of which you hold a blind review are left out. You can receive four files at a time.
+    In CSV, lists are JSON, and text that a spreadsheet would run as a formula starts with an
+    apostrophe.
     """
-    parts = services.selections.export(
-        caller, search.as_filter(), search.order, written=search.format, content=search.content
-    )
-    return file_of(parts, "documents", search.format)
+    filters = search.as_filter()
+
+    def opened() -> StreamedFile:
+        parts = edge.services.selections.export(
+            caller, filters, search.order, written=search.format, content=search.content
+        )
+        return file_of(parts, "documents", search.format)
+
+    return edge.streams.send(caller, opened)
 
 
 @router.get("/new-comments", response_model=NewCommentsPage)
@@ -253,7 +267,9 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
     )
 
 
-@router.post("/actions", response_model=SelectionOutcome)
+@router.post(
+    "/actions", response_model=SelectionOutcome, dependencies=[needs(Permission.REVIEW, leads=True)]
+)
 def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf) -> Response:
     """Assign, prioritize or reopen several documents, in one transaction.
 
@@ -275,6 +291,7 @@ def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf
         errors.SimilarLabels,
         errors.ModelUnavailable,
     ),
+    dependencies=[needs(Permission.REVIEW)],
 )
 def reopen_document(
     caller: CallerOf, prediction_id: str, body: ReopenRequest, services: ServicesOf
@@ -309,6 +326,7 @@ def list_comments(caller: CallerOf, prediction_id: str, services: ServicesOf) ->
     status_code=201,
     response_model=Comment,
     responses=documented(*_SHOWN),
+    dependencies=[needs(Permission.REVIEW)],
 )
 def add_comment(
     caller: CallerOf, prediction_id: str, body: CommentRequest, services: ServicesOf

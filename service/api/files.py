@@ -9,14 +9,17 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute, check_charset
-from setwise.service.api.http.dependencies import CallerOf, ServicesOf
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, needs
+from setwise.service.api.http.idempotency import REPLAYED
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import Json, answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
+from setwise.service.api.http.streams import StreamedFile
 from setwise.service.api.jobs import JobBody, accepted
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain import errors
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.files import COLUMNS, Exported, ExportRequest, Format
 from setwise.service.requests import Instant, RequestBody
 from setwise.service.services.files import Upload
@@ -58,16 +61,9 @@ def exported(columns: Sequence[str]) -> dict[int | str, Json]:
     }
 
 
-def file_of(parts: Iterator[bytes], name: str, written: Format) -> Response:
-    """Return a streamed file of rows."""
-    return StreamingResponse(
-        parts,
-        media_type=EXPORT_TYPES[written],
-        headers={
-            "Content-Disposition": f'attachment; filename="{name}.{written.value}"',
-            "Cache-Control": "no-store",
-        },
-    )
+def file_of(parts: Iterator[bytes], name: str, written: Format) -> StreamedFile:
+    """Return a file of rows."""
+    return StreamedFile(f"{name}.{written.value}", EXPORT_TYPES[written], parts)
 
 
 _CONTENT = "With the documents themselves, as far as they are kept."
@@ -146,6 +142,7 @@ class ExportJobRequest(_ExportMembers, RequestBody):
             },
         }
     },
+    dependencies=[needs(Permission.PREDICT)],
 )
 async def score_file(
     request: Request,
@@ -163,8 +160,9 @@ async def score_file(
 
     The file is stored before the response is sent, and the job survives a crash: no document is
     predicted twice. A line without a valid document has a problem in the result, under its number;
-    the other lines are predicted. `labels` and `annotator` are not read. Follow the job at
-    `Location`, then read `/v1/jobs/{id}/result`.
+    the other lines are predicted. The job's `message` names the first of these problems, and a job
+    none of whose documents could be predicted has failed. `labels` and `annotator` are not read.
+    Follow the job at `Location`, then read `/v1/jobs/{id}/result`.
     """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type not in MEDIA_TYPES:
@@ -181,7 +179,7 @@ async def score_file(
     job, new = await run_in_threadpool(
         services.files.submit_scoring, caller, upload, request_key=key
     )
-    return accepted(job, status=202 if new else 200)
+    return accepted(job, status=202 if new else 200, headers={} if new else {REPLAYED: "true"})
 
 
 async def _receive(request: Request, upload: Upload) -> None:
@@ -216,23 +214,20 @@ async def _receive(request: Request, upload: Upload) -> None:
         ),
     },
 )
-def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
+async def read_result(caller: CallerOf, job_id: str, edge: EdgeOf) -> Response:
     """Download the result of a job.
 
     The result of a scoring job has a line for each document, in order, with the number of the
     `line` and a `prediction` or a `problem`. A job that failed or was cancelled has the lines that
     it finished.
     """
-    result = services.jobs.result(caller, job_id)
-    kind = "text/csv" if result.name.endswith(".csv") else "application/x-ndjson"
-    return StreamingResponse(
-        result.chunks,
-        media_type=kind,
-        headers={
-            "Content-Disposition": f'attachment; filename="{result.name}"',
-            "Cache-Control": "no-store",
-        },
-    )
+
+    def opened() -> StreamedFile:
+        result = edge.services.jobs.result(caller, job_id)
+        kind = "text/csv" if result.name.endswith(".csv") else "application/x-ndjson"
+        return StreamedFile(result.name, kind, result.chunks)
+
+    return edge.streams.send(caller, opened)
 
 
 @router.get(
@@ -241,20 +236,26 @@ def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response
     response_class=StreamingResponse,
     responses=exported(COLUMNS[Exported.OUTCOMES]),
 )
-def export(
-    caller: CallerOf, what: Exported, query: Annotated[ExportQuery, Query()], services: ServicesOf
+async def export(
+    caller: CallerOf, what: Exported, query: Annotated[ExportQuery, Query()], edge: EdgeOf
 ) -> Response:
-    """Export predictions, annotations, outcomes or the audit trail as they are now.
+    """Export the predictions, annotations, outcomes or audit events that exist now.
 
     Clients can export their own predictions and outcomes; leads can export those of all clients,
     and annotations. Administrators and auditors can also export the audit trail. If the connection
     breaks, continue with `after`. To fetch new rows regularly, use time ranges that end at least a
-    minute ago, since a row may be written shortly after its time. An export that takes more than
-    ten minutes is cut off; use a job instead (`POST /v1/jobs/export`). In CSV, lists are JSON, and
-    text that a spreadsheet would run as a formula starts with an apostrophe.
+    minute ago, since a row may be written shortly after its time. Each row is as it is when it is
+    sent. An export that takes more than ten minutes is cut off; use a job instead
+    (`POST /v1/jobs/export`), which also reads all rows in one snapshot unless its worker dies. You
+    can receive four files at a time. In CSV, lists are JSON, and text that a spreadsheet would run
+    as a formula starts with an apostrophe.
     """
-    parts = services.files.export(caller, query.as_request(what))
-    return file_of(parts, what.value, query.format)
+
+    def opened() -> StreamedFile:
+        parts = edge.services.files.export(caller, query.as_request(what))
+        return file_of(parts, what.value, query.format)
+
+    return edge.streams.send(caller, opened)
 
 
 @router.post(

@@ -1,5 +1,6 @@
 """Routes for liveness, readiness and Prometheus metrics."""
 
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -10,6 +11,7 @@ from setwise.service.api.http.dependencies import EdgeOf, answer, caller_of
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.problem_kinds import NOT_READY
 from setwise.service.api.http.problems import problem_response
+from setwise.service.api.http.streams import run_soon
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import FieldFault, Forbidden, StorageUnavailable, Unauthenticated
 
@@ -28,7 +30,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """The service can predict."""
+    """Every part that was checked works."""
 
     status: Literal["ready"] = "ready"
     checks: dict[str, Literal["ok"]]
@@ -41,20 +43,35 @@ async def alive() -> Response:
 
 
 @router.get("/readyz", response_model=Readiness, responses=documented(NOT_READY))
-def ready(edge: EdgeOf, request: Request) -> Response:
-    """Return 200 if documents can be predicted and stored.
+async def ready(edge: EdgeOf, request: Request) -> Response:
+    """Return 200 if the service can take requests, with or without a model.
+
+    The database answers and is migrated, its encryption keys are there, no disk is full, and the
+    start is over. If not, the problem names what is missing. Probes and proxies ask here, so that
+    a first model can be added through them.
+    """
+    return await run_soon(_readiness, edge.checks, request)
+
+
+@router.get("/readyz/predictions", response_model=Readiness, responses=documented(NOT_READY))
+async def ready_to_predict(edge: EdgeOf, request: Request) -> Response:
+    """Return 200 if, beyond `/readyz`, a model is loaded and predicts.
 
     If not, the problem names what is missing.
     """
+    return await run_soon(_readiness, {**edge.checks, **edge.prediction_checks}, request)
+
+
+def _readiness(checks: Mapping[str, Callable[[], str | None]], request: Request) -> Response:
     faults = [
         FieldFault(f"/checks/{name}", detail)
-        for name, check in edge.checks.items()
+        for name, check in checks.items()
         if (detail := check()) is not None
     ]
     if not faults:
-        return answer(Readiness(checks=dict.fromkeys(edge.checks, "ok")))
+        return answer(Readiness(checks=dict.fromkeys(checks, "ok")))
     detail = " ".join(fault.detail for fault in faults)
-    return problem_response(NOT_READY, detail, request.url.path, faults=faults)
+    return problem_response(NOT_READY, detail, request.scope, faults=faults)
 
 
 @router.get(

@@ -1,5 +1,6 @@
 """Routes for jobs: list, read, cancel, retry."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from typing import Annotated
@@ -8,11 +9,19 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    EdgeOf,
+    ServicesOf,
+    answer,
+    listed,
+    needs,
+)
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import Listed, Mirror, Paged, Probability
 from setwise.service.domain import jobs
-from setwise.service.domain.errors import JobFinished, JobNotFound, JobUnfinished
+from setwise.service.domain.accounts.callers import Permission
+from setwise.service.domain.errors import JobFinished, JobNeeded, JobNotFound, JobUnfinished
 from setwise.service.domain.jobs import JobFilter, JobState
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
@@ -25,7 +34,10 @@ class JobBody(Mirror):
     kind: str
     state: JobState
     progress: Probability = Field(description="Share of the work that is done.")
-    message: str = Field(description="What is done now, or what a queued job waits for.")
+    message: str = Field(
+        description="What is done now, what a queued job waits for, or what a job that has "
+        "succeeded could not do."
+    )
     created_at: datetime
     started_at: datetime | None = Field(description="When the last attempt began.")
     finished_at: datetime | None
@@ -39,9 +51,12 @@ class JobBody(Mirror):
     )
 
 
-def accepted(job: jobs.Job, *, status: int = 202) -> Response:
+def accepted(
+    job: jobs.Job, *, status: int = 202, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return the response to a request that queued a job."""
-    return answer(JobBody.of(job), status=status, headers={"Location": f"/v1/jobs/{job.id}"})
+    located = {"Location": f"/v1/jobs/{job.id}", **(headers or {})}
+    return answer(JobBody.of(job), status=status, headers=located)
 
 
 class JobPage(Listed[JobBody]):
@@ -55,7 +70,9 @@ class JobQuery(Paged):
     state: JobState | None = None
 
 
-@router.get("", response_model=JobPage)
+@router.get(
+    "", response_model=JobPage, dependencies=[needs(Permission.INSPECT, Permission.RUN_JOBS)]
+)
 def list_jobs(caller: CallerOf, query: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
     """List jobs, newest first; only administrators see those of others."""
     read = partial(edge.services.jobs.page, caller, JobFilter(kind=query.kind, state=query.state))
@@ -69,12 +86,15 @@ def get_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
 
 
 @router.post(
-    "/{job_id}/cancel", response_model=JobBody, responses=documented(JobNotFound, JobFinished)
+    "/{job_id}/cancel",
+    response_model=JobBody,
+    responses=documented(JobNotFound, JobFinished, JobNeeded),
 )
 def cancel_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Cancel a job.
 
-    Its worker stops within seconds; finished work is kept.
+    Its worker stops within seconds; finished work is kept. What the service does by itself, such as
+    removing an erased document from files, cannot be cancelled.
     """
     return answer(JobBody.of(services.jobs.cancel(caller, job_id)))
 

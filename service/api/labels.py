@@ -7,10 +7,11 @@ from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, needs
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import Listed, Paged
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import (
     LabelNotFound,
     ModelUnavailable,
@@ -23,6 +24,11 @@ from setwise.service.domain.labels import CatalogueLabel, LabelChange, LabelMatc
 from setwise.service.requests import RequestBody
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute)
+
+
+_IfMatch = Annotated[
+    str | None, Header(description="The `ETag` of the label as you saw it. Required.")
+]
 
 
 class LabelPage(Listed[LabelMatch]):
@@ -63,6 +69,7 @@ class LabelChangeRequest(RequestBody):
     tags=["reviews"],
     response_model=LabelPage,
     responses=documented(ModelUnavailable),
+    dependencies=[needs(Permission.PREDICT, Permission.READ_QUEUE)],
 )
 def search_labels(
     caller: CallerOf, query: Annotated[LabelQuery, Query()], edge: EdgeOf
@@ -99,6 +106,7 @@ def search_labels(
         },
         **documented(SimilarLabels, PredictionNotFound, ModelUnavailable),
     },
+    dependencies=[needs(Permission.REVIEW)],
 )
 def propose_label(caller: CallerOf, body: LabelProposal, services: ServicesOf) -> Response:
     """Propose a label that neither the model nor the catalogue has.
@@ -129,6 +137,7 @@ def get_label(caller: CallerOf, name: str, services: ServicesOf) -> Response:
     response_model=CatalogueLabel,
     responses=answering("ETag")
     | documented(LabelNotFound, StaleVersion, VersionRequired, SimilarLabels),
+    dependencies=[needs(Permission.REVIEW, leads=True)],
 )
 def change_label(
     caller: CallerOf,
@@ -136,9 +145,7 @@ def change_label(
     *,
     body: LabelChangeRequest,
     services: ServicesOf,
-    if_match: Annotated[
-        str | None, Header(description="The `ETag` of the label as you saw it. Required.")
-    ] = None,
+    if_match: _IfMatch = None,
 ) -> Response:
     """Accept, rename, merge or retire a label.
 
@@ -150,3 +157,25 @@ def change_label(
     change = LabelChange(LabelState(body.state), body.label, body.merged_into, body.insist)
     label = services.labels.change(caller, name, change, seen)
     return answer(label, etag=label.version)
+
+
+@router.delete(
+    "/admin/labels/{name:path}",
+    tags=["administration"],
+    status_code=204,
+    response_description="The label is removed.",
+    responses=documented(LabelNotFound, StaleVersion, VersionRequired),
+    dependencies=[needs(Permission.REVIEW, leads=True)],
+)
+def remove_label(
+    caller: CallerOf, name: str, *, services: ServicesOf, if_match: _IfMatch = None
+) -> Response:
+    """Remove a label that people gave everywhere, such as one that names a patient.
+
+    Answers, their history and messages keep that a label applies, without its name; labels merged
+    into it go too. Webhooks receive `document.corrected` for what was sent. Labels that a model
+    predicts can only be retired. This cannot be undone.
+    """
+    seen = number_in(if_match, lambda: services.labels.get(caller, name).version)
+    services.labels.remove(caller, name, seen)
+    return Response(status_code=204)

@@ -16,6 +16,7 @@ from setwise.service.api.http.dependencies import (
     ServicesOf,
     answer,
     listed_wholly,
+    needs,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
@@ -24,6 +25,7 @@ from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import JobBody, accepted
 from setwise.service.api.schemas import AnswerBody, Mirror, Paged, Probability, WhollyListed
 from setwise.service.domain import errors, models
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.requests.models import CompareRequest, RetrainRequest
 from setwise.service.services.models import ComparisonReport
@@ -80,8 +82,8 @@ class Difference(AnswerBody):
             prediction_id=prediction.id,
             document_id=prediction.document.id,
             serving=Side(
-                labels=list(scored.labels),
-                confidence=scored.confidence,
+                labels=list(scored.best.labels),
+                confidence=scored.best.confidence,
                 decision=prediction.decision,
             ),
             candidate=Side(
@@ -164,6 +166,7 @@ class Verified(AnswerBody):
             "content": {ARCHIVE_TYPES[-1]: {"schema": {"type": "string", "format": "binary"}}},
         }
     },
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Response:
     """Verify an artifact and register a copy of it.
@@ -271,7 +274,10 @@ def end_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Respons
 
 
 @router.get(
-    "/{model_id}/comparison", response_model=Comparison, responses=documented(errors.ModelNotFound)
+    "/{model_id}/comparison",
+    response_model=Comparison,
+    responses=documented(errors.ModelNotFound),
+    dependencies=[needs(Permission.INSPECT)],
 )
 def get_comparison(
     caller: CallerOf, model_id: str, query: Annotated[ComparisonQuery, Query()], edge: EdgeOf
@@ -296,6 +302,7 @@ def get_comparison(
     response_description="The job; `Location` is its address.",
     responses=answering("Location", status=202)
     | documented(errors.ModelNotFound, UNSUPPORTED_MEDIA_TYPE),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def compare_model(
     caller: CallerOf, model_id: str, body: CompareRequest, *, services: ServicesOf
@@ -313,6 +320,7 @@ def compare_model(
     response_model=JobBody,
     response_description="The job, or the unfinished one; `Location` is its address.",
     responses=answering("Location", status=202),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def retrain_model(caller: CallerOf, body: RetrainRequest, services: ServicesOf) -> Response:
     """Queue a job that fits a new version of the model.

@@ -1,21 +1,24 @@
 """Routes for outcomes: report and list them."""
 
+from typing import Annotated
+
 from fastapi import APIRouter, Response
 from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly, needs
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import (
     WhollyListed,
 )
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import (
     BlindReviewHeld,
     ModelUnavailable,
     PredictionNotFound,
     SimilarLabels,
 )
-from setwise.service.domain.outcomes import ReportedOutcome, ShownOutcome
+from setwise.service.domain.outcomes import ReportedOutcome, Sampling, ShownOutcome
 from setwise.service.requests.reviews import BeyondModel, Labels
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
@@ -28,10 +31,17 @@ class OutcomeRequest(BeyondModel):
         description="Every label that applies, known to the model or not; [] when none does."
     )
     source: str = Field(description="Who reports it, such as `billing`.")
+    sampling: Annotated[Sampling, Field(strict=False)] | None = Field(
+        default=None,
+        description="The documents on which the source reports: `all`, a `random_share`, "
+        "`only_failures` or `only_on_request`. Outcomes of the first two calibrate confidences and "
+        "judge them; the others are shown, and correct what was sent. null: as you last stated for "
+        "this source, at first `all`.",
+    )
     strict: bool = Field(
         default=False,
-        description="Refuse labels that neither the active model nor the catalogue has, unless "
-        "`new_labels` names them.",
+        description="Refuse labels that neither the active model has nor a lead has accepted in "
+        "the catalogue, unless `new_labels` names them.",
     )
 
 
@@ -51,6 +61,7 @@ class OutcomePage(WhollyListed[ShownOutcome]):
         },
         **documented(PredictionNotFound, SimilarLabels, ModelUnavailable),
     },
+    dependencies=[needs(Permission.PREDICT)],
 )
 def report_outcome(
     caller: CallerOf, prediction_id: str, body: OutcomeRequest, services: ServicesOf
@@ -58,7 +69,9 @@ def report_outcome(
     """Report which label set turned out to be right for a document.
 
     Repeating a report changes nothing. A later, different report from the same source is added and
-    counts from then on. If another label set was sent, webhooks receive `document.corrected`. The
+    counts from then on. If another label set was sent, webhooks receive `document.corrected`. State
+    in `sampling` on which documents the source reports. A source that thirty times in a row repeats
+    the answer within ten seconds is an `echo`, and counts no more until it reports otherwise. The
     response names labels that neither the model nor the catalogue has; `"strict": true` refuses
     them.
     """
@@ -67,6 +80,7 @@ def report_outcome(
         prediction_id,
         body.labels,
         body.source,
+        sampling=body.sampling,
         strict=body.strict,
         additions=body.additions(),
     )

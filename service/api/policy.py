@@ -7,7 +7,7 @@ from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import version_in
-from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, needs
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import AnswerBody, Probability
@@ -84,6 +84,7 @@ def list_segments(caller: CallerOf, services: ServicesOf) -> Response:
     "/policy",
     response_model=PolicyBody,
     responses=answering("ETag") | documented(StaleVersion, VersionRequired),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def change_policy(
     caller: CallerOf,

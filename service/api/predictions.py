@@ -1,12 +1,12 @@
 """Routes for predictions: predict one or many documents, list, read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, NotRequired
 
-from fastapi import APIRouter, Header, Query, Response
-from fastapi.concurrency import run_in_threadpool
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field, JsonValue
+from starlette.types import Scope
 
 from setwise.service.api.http.bodies import StrictRoute, meaning_of
 from setwise.service.api.http.dependencies import (
@@ -16,10 +16,13 @@ from setwise.service.api.http.dependencies import (
     ServicesOf,
     answer,
     listed,
+    needs,
 )
+from setwise.service.api.http.idempotency import REPLAYED
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problems import Problem, problem_of
+from setwise.service.api.http.streams import run_soon
 from setwise.service.api.schemas import (
     AnswerBody,
     DocumentIn,
@@ -29,11 +32,13 @@ from setwise.service.api.schemas import (
     PredictionRequest,
     PriorityIn,
     document_of,
+    few_members_of,
 )
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.documents import ShownPrediction
 from setwise.service.domain.predictions import (
+    Accepted,
     Document,
     IdempotencyKey,
     PredictionFilter,
@@ -67,7 +72,9 @@ class BatchDocument(DocumentIn):
 class BatchRequest(RequestBody):
     """Documents to predict together."""
 
-    documents: list[BatchDocument] = Field(min_length=1, max_length=MOST_DOCUMENTS)
+    documents: list[Annotated[BatchDocument, few_members_of(BatchDocument)]] = Field(
+        min_length=1, max_length=MOST_DOCUMENTS
+    )
 
     def as_documents(self) -> list[Document]:
         """Return the documents for the service."""
@@ -89,7 +96,13 @@ class Batch(AnswerBody):
     response_model=ShownPrediction,
     response_description="The prediction, stored; `Location` is its address.",
     responses=answering("Location", status=201)
-    | documented(errors.DocumentTooLarge, errors.IdempotencyMismatch, errors.ModelUnavailable),
+    | documented(
+        errors.DocumentTooLarge,
+        errors.IdempotencyMismatch,
+        errors.ModelLoading,
+        errors.ModelUnreadable,
+    ),
+    dependencies=[needs(Permission.PREDICT)],
 )
 async def predict(
     caller: CallerOf,
@@ -105,20 +118,27 @@ async def predict(
 ) -> Response:
     """Predict one document's label set and decide whether to send it.
 
-    A document in which the model knows nothing always goes to review. The response is sent after
-    the prediction, its review task and its audit row are committed together.
+    A document in which the model knows nothing always goes to review, and so does each one while
+    there is no model (`no_model`): `labels`, `confidence` and `model_version` are null then. The
+    response is sent after the prediction, its review task and its audit row are committed together.
     """
     key = _idempotency(edge, idempotency_key, body)
     submission = Submission(caller, body.as_document(), key)
     outcomes = await edge.predict([submission])
     edge.metrics.decided(outcomes)
     (prediction,) = all_predicted(outcomes)
-    headers = {"Location": f"{ADDRESS}/{prediction.id}"}
+    headers = {"Location": f"{ADDRESS}/{prediction.id}", **_mark(outcomes)}
     return answer(ShownPrediction.of(prediction), status=201, headers=headers)
 
 
-@router.post("/batch", response_model=Batch, responses=documented(errors.ModelUnavailable))
+@router.post(
+    "/batch",
+    response_model=Batch,
+    responses=documented(errors.ModelLoading, errors.ModelUnreadable),
+    dependencies=[needs(Permission.PREDICT)],
+)
 async def predict_batch(
+    request: Request,
     caller: CallerOf,
     edge: EdgeOf,
     body: BatchRequest,
@@ -151,29 +171,36 @@ async def predict_batch(
                 raise fault
     edge.metrics.decided(outcomes)
     # In a thread, because writing hundreds of predictions would block the event loop.
-    return await run_in_threadpool(_batch_answer, outcomes, caller.request_id)
+    return await run_soon(_batch_answer, outcomes, request.scope)
 
 
-def _batch_answer(outcomes: Sequence[SubmissionOutcome], request_id: str | None) -> Response:
+def _mark(outcomes: Sequence[SubmissionOutcome]) -> Mapping[str, str]:
+    """Return the header of a response that only repeats stored predictions."""
+    replayed = all(isinstance(each, Accepted) and each.replayed for each in outcomes)
+    return {REPLAYED: "true"} if replayed else {}
+
+
+def _batch_answer(outcomes: Sequence[SubmissionOutcome], scope: Scope) -> Response:
     return answer(
         {
             "items": [
-                _problem(outcome.error, place, request_id)
+                _problem(outcome.error, place, scope)
                 if isinstance(outcome, Refused)
                 else ShownPrediction.of(outcome.prediction)
                 for place, outcome in enumerate(outcomes)
             ]
-        }
+        },
+        headers=_mark(outcomes),
     )
 
 
-def _problem(fault: Exception, place: int, request_id: str | None) -> dict[str, object]:
+def _problem(fault: Exception, place: int, scope: Scope) -> dict[str, object]:
     def in_batch(pointer: str) -> str:
         if pointer.startswith("/header/"):
             return pointer
         return f"/documents/{place}{pointer.removeprefix('/document')}"
 
-    problem = problem_of(fault, f"{ADDRESS}/batch", place=in_batch, request_id=request_id)
+    problem = problem_of(fault, scope, place=in_batch)
     return problem.model_dump(exclude_defaults=True)
 
 
@@ -183,7 +210,11 @@ def _idempotency(edge: Edge, key: str | None, body: BaseModel) -> IdempotencyKey
     return IdempotencyKey(key, edge.services.idempotency.digest(meaning_of(body)).hexdigest())
 
 
-@router.get("", response_model=PredictionPage)
+@router.get(
+    "",
+    response_model=PredictionPage,
+    dependencies=[needs(Permission.PREDICT, Permission.READ_ALL_PREDICTIONS)],
+)
 def list_predictions(
     caller: CallerOf, query: Annotated[PredictionQuery, Query()], edge: EdgeOf
 ) -> Response:

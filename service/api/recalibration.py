@@ -9,7 +9,14 @@ from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import version_in
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    EdgeOf,
+    ServicesOf,
+    answer,
+    listed,
+    needs,
+)
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import JobBody, accepted
@@ -19,6 +26,7 @@ from setwise.service.api.schemas import (
     Paged,
     Probability,
 )
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import (
     CalibrationDamaged,
     CalibrationNotFound,
@@ -102,6 +110,7 @@ class ServingCalibration(AnswerBody):
     status_code=202,
     response_model=JobBody,
     responses=answering("Location", status=202) | documented(ModelUnavailable),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def request_calibration(
     caller: CallerOf, body: CalibrationRequest, services: ServicesOf
@@ -117,7 +126,9 @@ def request_calibration(
     return accepted(services.recalibration.request(caller, body.as_options()))
 
 
-@router.get("", response_model=CalibrationPage)
+@router.get(
+    "", response_model=CalibrationPage, dependencies=[needs(Permission.REPORT, Permission.INSPECT)]
+)
 def list_calibrations(caller: CallerOf, query: Annotated[Paged, Query()], edge: EdgeOf) -> Response:
     """List the calibrators of all models, newest first."""
     read = partial(edge.services.recalibration.page, caller)

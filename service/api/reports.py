@@ -7,13 +7,15 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, needs
 from setwise.service.api.schemas import AnswerBody, Mirror, Probability
 from setwise.service.api.schemas import Query as Parameters
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reports import UNDECIDED, Share
+from setwise.service.domain.retraining import Learning
 from setwise.service.domain.routing.segments import LONGEST_VALUE
-from setwise.service.requests import RequestBody
+from setwise.service.requests import FewFaults, RequestBody
 from setwise.service.requests.policy import RuleBody, Threshold
 from setwise.service.services.analysis.advice import Advice
 from setwise.service.services.analysis.cockpit import Glance
@@ -108,7 +110,7 @@ class PreviewRequest(RequestBody):
         None, description="As in the policy, or its value alone."
     )
     target_accuracy: float | None = Field(None, allow_inf_nan=False)
-    rules: list[RuleBody] | None = None
+    rules: Annotated[list[RuleBody], FewFaults] | None = None
     segment: str | None = Field(
         None,
         max_length=LONGEST_VALUE,
@@ -148,7 +150,19 @@ def summary(caller: CallerOf, services: ServicesOf) -> Response:
     return answer(Summary.of(services.reports.summary(caller), services.reports.glance(caller)))
 
 
-@router.get("/reports/reliability", response_model=Reliability)
+@router.get("/reports/learning", response_model=Learning, dependencies=[needs(Permission.REPORT)])
+def learning(caller: CallerOf, services: ServicesOf) -> Response:
+    """Return how far people and the models of their answers have come.
+
+    Half of the documents are marked at random on arrival and read as they come. They alone say how
+    good a model is, each judged by a fit that learnt from all other answers.
+    """
+    return answer(services.retraining.learning(caller))
+
+
+@router.get(
+    "/reports/reliability", response_model=Reliability, dependencies=[needs(Permission.REPORT)]
+)
 def reliability(
     caller: CallerOf, query: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
@@ -156,7 +170,9 @@ def reliability(
     return answer(services.reports.reliability(caller, query.documents, query.segment))
 
 
-@router.get("/reports/automation", response_model=AutomationCurve)
+@router.get(
+    "/reports/automation", response_model=AutomationCurve, dependencies=[needs(Permission.REPORT)]
+)
 def automation(
     caller: CallerOf, query: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
@@ -169,7 +185,9 @@ def automation(
     return answer(services.reports.automation(caller, query.documents, query.segment))
 
 
-@router.post("/admin/policy/preview", response_model=Preview)
+@router.post(
+    "/admin/policy/preview", response_model=Preview, dependencies=[needs(Permission.REPORT)]
+)
 def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf) -> Response:
     """Preview what a threshold or target, and rules, would have done.
 

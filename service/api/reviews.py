@@ -7,7 +7,14 @@ from fastapi import APIRouter, Header, Query, Response
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    EdgeOf,
+    ServicesOf,
+    answer,
+    listed,
+    needs,
+)
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
@@ -22,7 +29,7 @@ from setwise.service.api.schemas import (
     ReviewTaskBody,
 )
 from setwise.service.domain import errors, reviews
-from setwise.service.domain.accounts.callers import Caller
+from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.requests.reviews import CompletionRequest, SkipRequest
 
 router = APIRouter(prefix="/v1", tags=["reviews"], route_class=StrictRoute)
@@ -30,7 +37,7 @@ router = APIRouter(prefix="/v1", tags=["reviews"], route_class=StrictRoute)
 _HELD_TASK = (errors.ReviewNotFound, errors.LeaseLost, errors.ReviewAlreadyDecided)
 
 
-@router.get("/reviews", response_model=ReviewPage)
+@router.get("/reviews", response_model=ReviewPage, dependencies=[needs(Permission.READ_QUEUE)])
 def list_reviews(
     caller: CallerOf, query: Annotated[ReviewQuery, Query()], edge: EdgeOf
 ) -> Response:
@@ -48,6 +55,7 @@ def list_reviews(
         204: {"description": "No task waits for you."},
         **documented(errors.TooManyLeases),
     },
+    dependencies=[needs(Permission.REVIEW)],
 )
 def claim_review(
     caller: CallerOf, query: Annotated[ClaimQuery, Query()], services: ServicesOf
@@ -60,7 +68,9 @@ def claim_review(
     return Response(status_code=204) if task is None else _shown(task, caller)
 
 
-@router.get("/reviews/recent", response_model=OwnAnswerPage)
+@router.get(
+    "/reviews/recent", response_model=OwnAnswerPage, dependencies=[needs(Permission.REVIEW)]
+)
 def list_own_answers(caller: CallerOf, query: Annotated[Paged, Query()], edge: EdgeOf) -> Response:
     """List your own answers, newest first.
 
@@ -94,6 +104,7 @@ def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Respon
     "/reviews/{task_id}/release",
     response_model=ReviewTaskBody,
     responses=answering("ETag") | documented(*_HELD_TASK),
+    dependencies=[needs(Permission.REVIEW)],
 )
 def release_review(
     caller: CallerOf, task_id: str, query: Annotated[ReleaseQuery, Query()], services: ServicesOf
@@ -106,6 +117,7 @@ def release_review(
     "/reviews/{task_id}/skip",
     response_model=ReviewTaskBody,
     responses=answering("ETag") | documented(*_HELD_TASK),
+    dependencies=[needs(Permission.REVIEW)],
 )
 def skip_review(
     caller: CallerOf, task_id: str, body: SkipRequest, services: ServicesOf
@@ -125,6 +137,7 @@ def skip_review(
         errors.SimilarLabels,
         errors.ModelUnavailable,
     ),
+    dependencies=[needs(Permission.REVIEW)],
 )
 def complete_review(
     caller: CallerOf,

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
+from itertools import islice
 from typing import Annotated, Any, Generic, Literal, NotRequired, Self, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -22,6 +25,7 @@ from setwise.service.domain import (
     reviews,
 )
 from setwise.service.domain.accounts.callers import Caller
+from setwise.service.domain.errors import MOST_FAULTS
 from setwise.service.domain.labels import (
     LabelSet,
     shown_set,
@@ -31,7 +35,7 @@ from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.routing.segments import (
     LONGEST_VALUE,
 )
-from setwise.service.requests import Body, Instant, RequestBody
+from setwise.service.requests import Body, FewFaults, Instant, RequestBody, few_unknown
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
@@ -110,11 +114,31 @@ class Paged(Query):
 # Predictions
 
 
+def _few_faulty(value: object) -> object:
+    """Return an object of numbers, of which only the first faults are left if there are many."""
+    if not isinstance(value, dict):
+        return value
+    faulty = (
+        name
+        for name, number in value.items()
+        if type(number) not in {int, float} or not -LARGEST_FEATURE <= number <= LARGEST_FEATURE
+    )
+    first = list(islice(faulty, MOST_FAULTS))
+    return {name: value[name] for name in first} if len(first) == MOST_FAULTS else value
+
+
+def few_members_of(kind: type) -> BeforeValidator:
+    """Return what leaves only the first unknown members of a dictionary of this kind."""
+    return BeforeValidator(partial(few_unknown, known=kind.__annotations__.keys()))
+
+
 _Feature = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)]
 # The domain checks the range, so that one bad document does not spoil a batch.
 _Score = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
 _Set = Annotated[
-    list[str], Field(json_schema_extra={"uniqueItems": True, "maxItems": MOST_SET_LABELS})
+    list[str],
+    FewFaults,
+    Field(json_schema_extra={"uniqueItems": True, "maxItems": MOST_SET_LABELS}),
 ]
 
 
@@ -153,6 +177,7 @@ class DocumentIn(TypedDict):
     features: NotRequired[
         Annotated[
             dict[str, _Feature] | None,
+            BeforeValidator(_few_faulty),
             Field(
                 default=None,
                 description="For models of vectors: the features that are not zero, by name.",
@@ -162,6 +187,7 @@ class DocumentIn(TypedDict):
     scores: NotRequired[
         Annotated[
             dict[str, _Score] | None,
+            BeforeValidator(_few_faulty),
             Field(
                 default=None,
                 description="For models of kind `external`: another model's probability of each "
@@ -171,7 +197,7 @@ class DocumentIn(TypedDict):
     ]
     candidates: NotRequired[
         Annotated[
-            list[GivenSet] | None,
+            Annotated[list[Annotated[GivenSet, few_members_of(GivenSet)]], FewFaults] | None,
             Field(
                 default=None,
                 description="Label sets that another model answered, alone or beside `scores`. If "
@@ -221,7 +247,7 @@ DueAt = Annotated[
 class PredictionRequest(RequestBody):
     """One document to predict, and what to store with it."""
 
-    document: DocumentIn
+    document: Annotated[DocumentIn, few_members_of(DocumentIn)]
     metadata: dict[str, JsonValue] = Field(
         default_factory=dict, description="Kept with the document, never read; up to 64 kB."
     )
@@ -298,7 +324,7 @@ class ReviewTaskBody(AnswerBody):
         description="When the answer is needed, as the client says; null on reopened documents."
     )
     candidates: list[predictions.Candidate] | None = _absent_if_none(
-        "Likeliest first; absent where the answer must not be known."
+        "Likeliest first; absent where the answer must not be known, empty without a model."
     )
     marginals: list[predictions.Marginal] | None = _absent_if_none("Absent on blind tasks.")
     answers: list[LabelSet] | None = _absent_if_none(
@@ -335,7 +361,7 @@ class ReviewTaskBody(AnswerBody):
             state=task.state,
             priority=task.prediction.document.priority,
             due_at=task.due_at,
-            candidates=None if blind else list(scored.candidates),
+            candidates=None if blind else list(task.candidates),
             marginals=None if blind else list(scored.marginals),
             answers=[shown_set(labels) for labels in task.answers] or None,
             reopened_because=task.because,
@@ -392,7 +418,9 @@ class Completion(AnswerBody):
     state: Literal["completed"]
     labels: list[str]
     label_missing: bool = Field(description="A label applies besides that has no name.")
-    agreed: bool = Field(description="The labels are those that were predicted.")
+    agreed: bool | None = Field(
+        description="The labels are those that were predicted; null if nothing was."
+    )
     annotation_id: str
 
     @classmethod

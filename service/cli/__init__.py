@@ -29,6 +29,7 @@ from setwise.service.cli import (
     webhooks,
 )
 from setwise.service.cli.console import CommandError, note, one_line, say
+from setwise.service.cli.targets import standard_output
 from setwise.service.domain.errors import InvalidRequest, ServiceError
 
 BAD_INPUT = 2
@@ -70,6 +71,7 @@ app.add_typer(database.commands, name="db")
 app.add_typer(backup.commands)
 app.add_typer(doctor.commands)
 app.add_typer(registry.commands, name="model")
+app.add_typer(registry.labels, name="label")
 app.add_typer(keys.commands, name="key")
 app.add_typer(people.commands, name="person")
 app.add_typer(privacy.commands, name="text")
@@ -87,18 +89,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.filterwarnings("default", category=UserWarning)
         warnings.showwarning = _show_warning
         try:
-            status = app(list(arguments) or ["--help"], prog_name="setwise", standalone_mode=False)
-            sys.stdout.flush()
+            with standard_output():
+                status = app(
+                    list(arguments) or ["--help"], prog_name="setwise", standalone_mode=False
+                )
         except BrokenPipeError:
-            # The reader closed the pipe; Python would report it again at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             status = READER_GONE
         except (KeyboardInterrupt, Abort):
             note("setwise: interrupted")
             status = INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the outermost frame reports every error
             status = _tell(error)
+            if isinstance(error, OSError | CommandError):
+                _discard_output()
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _discard_output() -> None:
+    """Leave nothing to write at exit, where Python would report the same fault again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tell(error: Exception) -> int:

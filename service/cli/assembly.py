@@ -35,7 +35,7 @@ def opened() -> Iterator[tuple["Settings", "Engine"]]:
     """Open the database of the settings, at any revision, and close it afterwards."""
     from setwise.service.stores import database as engines
 
-    settings = read_settings()
+    settings = _configured()
     engine = engines.create(settings.database_url)
     try:
         yield settings, engine

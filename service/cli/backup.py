@@ -17,7 +17,8 @@ import typer
 
 from setwise.models.data.archives import UNREADABLE
 from setwise.service.cli.assembly import opened
-from setwise.service.cli.console import CommandError, say, write_private
+from setwise.service.cli.console import CommandError, say
+from setwise.service.cli.targets import write_private
 
 if TYPE_CHECKING:
     from setwise.service.runtime.files import FolderOrObjectFiles
@@ -68,7 +69,7 @@ def restore(
     from setwise.service.stores.upkeep import backup as databases
     from setwise.service.stores.upkeep import revisions
 
-    with opened() as (settings, engine), _verified(file, engine.dialect.name) as archive:
+    with opened() as (settings, engine), _verified(file) as archive:
         pepper, names = settings.data_dir / _PEPPER, archive.namelist()
         if not force and revisions.current(engine) is not None:
             raise CommandError("the database is not empty; --force replaces everything in it")
@@ -118,11 +119,11 @@ def _contents(settings: "Settings", *, files: bool) -> Iterator[tuple[str, Binar
                 yield folder + name, store.open(name)
 
 
-def _verified(file: Path, kind: str) -> ZipFile:
-    """Open an archive, if it is whole and fits a database of this kind."""
+def _verified(file: Path) -> ZipFile:
+    """Open an archive, if it is whole."""
     try:
         archive = ZipFile(file)
-        fault = _fault(archive, kind)
+        fault = _fault(archive)
     except _DAMAGES as error:
         fault = f"it is damaged or no backup ({error})"
     if fault is not None:
@@ -134,14 +135,12 @@ def _refusal(file: Path, fault: object) -> CommandError:
     return CommandError(f"{file}: cannot be restored: {fault}")
 
 
-def _fault(archive: ZipFile, kind: str) -> str | None:
+def _fault(archive: ZipFile) -> str | None:
     from setwise.service.stores.upkeep import revisions
 
     manifest = json.loads(archive.read(MANIFEST))
     if not revisions.knows(manifest["revision"]):
         return f"it needs setwise {manifest['setwise']} or newer"
-    if manifest["database"] != kind:
-        return f"it is from {manifest['database']}, but SETWISE_DATABASE_URL names {kind}"
     if not all(map(_MEMBER.fullmatch, archive.namelist())):
         return "it holds other files than a backup does"
     if _DATABASE not in archive.namelist():

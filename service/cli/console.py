@@ -1,14 +1,11 @@
 """Terminal output of commands: results on stdout, progress and messages on stderr."""
 
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -159,40 +156,3 @@ def print_table(table: "Table") -> None:
 def one_line(message: object) -> str:
     """Return a message without line breaks or control characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in str(message)).split())
-
-
-@contextmanager
-def written_whole(path: Path) -> Iterator[TextIO]:
-    """Open a file that appears under its name only when complete."""
-    if path.is_dir():
-        raise CommandError(f"{path}: this is a folder; name a file")
-    try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise CommandError(f"{path}: cannot be written ({reason}); name another file") from error
-    partial = Path(name)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
-            yield file
-    except BaseException:
-        partial.unlink()
-        raise
-    partial.chmod(0o666 & ~_umask())
-    partial.replace(path)
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read; it appears under its name when complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}-new")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    draft.replace(path)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

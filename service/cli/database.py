@@ -1,4 +1,4 @@
-"""Commands for the database: ``db upgrade|downgrade|current|check|rebuild|reencrypt``."""
+"""Commands for the database: ``db upgrade|downgrade|current|check|rebuild|move|reencrypt``."""
 
 # ruff: noqa: PLC0415 - SQLAlchemy and Alembic import slowly: only where needed
 
@@ -67,21 +67,51 @@ def check() -> None:
 
 
 class Derived(StrEnum):
-    """A table that follows from others."""
+    """What follows from other tables."""
 
     CHECKS = "checks"
+    COUNTS = "counts"
 
 
 @commands.command()
 def rebuild(
-    table: Annotated[Derived, typer.Argument(help="What follows from stored answers.")],
+    table: Annotated[Derived, typer.Argument(help="What follows from stored rows.")],
 ) -> None:
-    """Derive a table again from the stored answers."""
+    """Derive checks or counts again from stored rows."""
     from setwise.service.stores.upkeep import checks
 
     with backend() as opened, progress(f"rebuild {table}") as report:
+        if table is Derived.COUNTS:
+            days = checks.recount(opened.begin, report)
+            say(f"counts rebuilt from what was stored on {days:,} days")
+            return
         predictions = checks.rebuild(opened.begin, report)
     say(f"{table} rebuilt from what was answered to {predictions:,} predictions")
+
+
+@commands.command()
+def move(
+    url: Annotated[
+        str,
+        typer.Argument(
+            help="An empty database: sqlite:///… or postgresql+psycopg://….", metavar="URL"
+        ),
+    ],
+) -> None:
+    """Copy everything to another database, and verify it."""
+    from setwise.service.settings import PREFIX
+    from setwise.service.stores import database as engines
+    from setwise.service.stores.upkeep import backup
+
+    target = engines.create(url)
+    try:
+        with opened() as (settings, engine), progress("move") as report:
+            # SQLite has no roles.
+            app_user = settings.database_app_user if target.dialect.name != "sqlite" else ""
+            moved = backup.move(engine, target, report, app_user=app_user)
+    finally:
+        target.dispose()
+    say(f"{moved:,} rows moved and verified; now set {PREFIX}DATABASE_URL, and start servers")
 
 
 @commands.command()

@@ -78,18 +78,22 @@ def doctor(as_json: AsJson = False) -> None:
 def examine() -> Iterator[Finding]:
     """Yield the findings; skip checks that depend on a failed one."""
     from setwise.service.backend import storage, written_folders
+    from setwise.service.cli.reachability import reachable
+    from setwise.service.logs import configure_logging
     from setwise.service.settings import BadSetting, Settings, misspelt
 
     for fault in misspelt(os.environ):
         yield _warning("settings", fault, "correct its name, or remove it")
     try:
         settings = Settings.read()
+        configure_logging(settings.log_level, settings.log_format)  # what it prints is the result
         engine, begin, store = storage(settings)
     except BadSetting as error:
         yield _fault("settings", str(error), "correct the variable")
         return
     yield _ok("settings", f"data in {settings.data_dir}")
     yield _disk(settings.data_dir, written_folders(settings, engine))
+    yield from reachable(settings)
     try:
         yield from _database(engine, begin, store, settings)
     finally:

@@ -4,6 +4,7 @@
 
 import shlex
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +20,6 @@ from setwise.service.cli.console import (
     print_table,
     progress,
     say,
-    written_whole,
 )
 from setwise.service.cli.learning import (
     FormatName,
@@ -30,6 +30,7 @@ from setwise.service.cli.learning import (
     layout_learnt,
     layout_of,
 )
+from setwise.service.cli.targets import refuse_inputs, written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from setwise.models.predictor import SetPredictor
 
 commands = typer.Typer()
-
-_FEW = 50
-"""Documents below which figures say little."""
 
 
 @commands.command()
@@ -72,20 +70,51 @@ def evaluate(
         Path | None,
         typer.Option(metavar="ARTIFACT", help="Another model, to compare on the same documents."),
     ] = None,
-    target: Annotated[
-        float, typer.Option(help="Accuracy that the report proves for what is sent.")
-    ] = 0.95,
+    target: Annotated[float, typer.Option(help="Accuracy to prove for what is sent.")] = 0.95,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="In the report, also figures for each value of this column or metadata; may be "
+            "repeated.",
+        ),
+    ] = None,
+    trained_on: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What the model learnt from: documents of it are found again. By default the "
+            "training file of the folder DATA.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Test a model on documents that it has not seen."""
+    from setwise.models.data.dataset_files import data_file
+    from setwise.models.data.lines import DataWarning
     from setwise.models.evaluation.report.comparison import compare_models
+    from setwise.models.evaluation.report.opening import two_thresholds, verdict
     from setwise.models.evaluation.report.page import report as report_on
     from setwise.models.storage.artifacts import load
 
     layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
+    inputs = [artifact, data, compare, trained_on]
+    if report is not None:
+        refuse_inputs(report, inputs)  # before any work
     predictor = load(artifact)
     other = None if compare is None else load(compare)
-    dataset = _read(data, predictor, layout, text_is_named=text_column is not None)
+    named = text_column is not None
+    file = data_file(data, "test")
+    learnt = trained_on or (data_file(data, "train") if data.is_dir() else None)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", DataWarning)
+        dataset = _read(file, predictor, layout, text_is_named=named)
+    with warnings.catch_warnings(action="ignore", category=DataWarning):
+        before = None if learnt is None else _read(learnt, predictor, layout, text_is_named=named)
+    for warning in told:
+        warnings.warn_explicit(
+            warning.message, warning.category, warning.filename, warning.lineno, registry={}
+        )
     with progress("evaluate") as shown:
         made = report_on(
             predictor,
@@ -93,19 +122,20 @@ def evaluate(
             compare=other,
             target=target,
             names=_names(artifact, compare),
+            by={name: _values(file, layout, name) for name in by or ()},
+            trained_on=before,
+            data=file.name,
+            warnings=[str(warning.message) for warning in told],
             command=shlex.join(["setwise", *sys.argv[1:]]),
             progress=shown,
         )
     if report is not None:
-        with written_whole(report) as file:
-            file.write(made.html)
-    metrics = made.findings[0].metrics
-    if metrics.n < _FEW:
-        note(
-            f"{metrics.n} documents say little: with 90 % certainty, "
-            f"{metrics.set_accuracy_low:.0%} to {metrics.set_accuracy_high:.0%} of the label sets "
-            f"are right; evaluate on {_FEW} or more"
-        )
+        with written_whole(report, inputs) as out:
+            out.write(made.html)
+    found = made.findings[0]
+    metrics = found.metrics
+    for remark in found.remarks:
+        note(remark)
     both = None if other is None else compare_models(*made.findings)
     if as_json:
         shown_metrics = metrics if labels else replace(metrics, labels=None)
@@ -114,6 +144,9 @@ def evaluate(
         return
     print_table(_metrics_table(metrics))
     print_table(_automation_table(metrics))
+    say(two_thresholds(found.measured, found.proof))
+    for sentence in verdict(found):
+        say(sentence)
     say(f"\nThe confidence: {metrics.judgement}")
     if labels:
         say(f"\n{metrics.labels}")
@@ -123,12 +156,11 @@ def evaluate(
 
 
 def _read(
-    data: Path, predictor: "SetPredictor", layout: "FileLayout", *, text_is_named: bool
+    file: Path, predictor: "SetPredictor", layout: "FileLayout", *, text_is_named: bool
 ) -> "Dataset":
-    from setwise.models.data.dataset_files import data_file, read_dataset
+    from setwise.models.data.dataset_files import read_dataset
     from setwise.models.data.formats.reading import fitting_layout
 
-    file = data_file(data, "test")
     layout = fitting_layout(file, layout, layout_learnt(predictor), text_is_named=text_is_named)
     with progress("read") as shown:
         dataset = read_dataset(
@@ -141,8 +173,23 @@ def _read(
             progress=shown,
         )
     if dataset.kind != predictor.kind:
-        raise CommandError(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
+        raise CommandError(f"{file}: holds {dataset.kind}, but the model takes {predictor.kind}")
     return dataset
+
+
+def _values(file: Path, layout: "FileLayout", name: str) -> list[object]:
+    """Return what each row of a table, or its metadata, says under a name."""
+    from setwise.models.data.formats.tables import table_rows
+
+    rows = [row for _, row in table_rows(file, layout)]
+    values = []
+    for row in rows:
+        metadata = row.get("metadata")
+        inside = metadata if isinstance(metadata, dict) else {}
+        values.append(row.get(name, inside.get(name)))
+    if all(value is None for value in values):
+        raise CommandError(f"{file}: no document has {name!r}; name a column or metadata for --by")
+    return values
 
 
 def _names(artifact: Path, compare: Path | None) -> tuple[str, str]:

@@ -20,8 +20,8 @@ from setwise.service.cli.console import (
     print_json,
     print_table,
     progress,
-    written_whole,
 )
+from setwise.service.cli.targets import refuse_folder, refuse_inputs, written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -137,6 +137,14 @@ def train(
     labels_column: LabelsColumn = None,
     label_column: LabelColumns = None,
     label_separator: LabelSeparator = None,
+    least_documents: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Of the service's export: leave out documents with a label that fewer of them "
+            "have, such as a misspelt one. By default all are learnt.",
+        ),
+    ] = 1,
     external: Annotated[
         bool,
         typer.Option(
@@ -159,6 +167,7 @@ def train(
     """Train a model on labelled documents."""
     out = out.resolve()
     _check_target(out, force=force)
+    refuse_folder(out, [data, gold, noise])
     from setwise.models.calibration.several_answers import settle
     from setwise.models.data.dataset_files import check_trainable, read_dataset
     from setwise.models.data.documents import read_gold
@@ -170,6 +179,7 @@ def train(
     options = _options(method, preset, optimize, labels_by, seed=seed, jobs=jobs)
     cluster = cluster_of(engine, scheduler, jobs)
     layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
+    layout = replace(layout, least_documents=least_documents)
     started_at = time.perf_counter()
     with progress("read") as report:
         noisy = noise is not None or gold is not None
@@ -279,6 +289,10 @@ def one_of(known: tuple[Name, ...], choice: str, what: str) -> Name:
     raise CommandError(f"unknown {what} {choice!r}; the {what}s are {', '.join(known)}")
 
 
+_SHOWN = ("set_accuracy", "instance_f1", "micro_f1", "macro_f1", "hamming_loss", "brier")
+"""Metrics that people see after training; ``--json`` and `evaluate` have all of them."""
+
+
 def _training_table(summary: dict[str, object]) -> "Table":
     from rich.table import Table
 
@@ -287,13 +301,12 @@ def _training_table(summary: dict[str, object]) -> "Table":
     for name, value in summary.items():
         if name != "metrics":
             table.add_row(name, str(value))
-    for name, value in metrics.items() if isinstance(metrics, dict) else ():
-        if isinstance(value, int | float):
-            table.add_row(f"cross-fitted {name}", four_digits(value))
     corrected = metrics.get("corrected") if isinstance(metrics, dict) else None
-    for name, value in corrected.items() if isinstance(corrected, dict) else ():
-        if isinstance(value, int | float):
-            table.add_row(f"corrected for noise: {name}", four_digits(value))
+    for title, figures in (("cross-fitted", metrics), ("corrected for noise:", corrected)):
+        known = figures if isinstance(figures, dict) else {}
+        for name in _SHOWN:
+            if isinstance(value := known.get(name), int | float):
+                table.add_row(f"{title} {name}", four_digits(value))
     return table
 
 
@@ -382,15 +395,17 @@ def predict(
         layout = fitting_layout(documents, layout, learnt, text_is_named=text_column is not None)
     numbers = predictor.numbers if predictor.kind == "external" else None
     processes = forks(cores) if cluster is None else dask_workers(cluster)
+    inputs = [artifact, documents if text is None else None]
 
-    def predictions(report: "Progress | None" = None) -> "Iterator[str]":
+    def predictions(report: "Progress | None" = None) -> "Iterator[bytes]":
         lines: Iterable[tuple[int, bytes]] = [(1, json.dumps({"text": text}).encode())]
         if text is None:
             lines = document_lines(documents, layout, numbers=numbers, progress=report)
         return predicted_lines(predictor, documents, lines, top, processes)
 
     if out is None:
-        sys.stdout.writelines(predictions())
+        refuse_inputs(Path("/dev/stdout"), inputs)
+        sys.stdout.buffer.writelines(predictions())
         return
-    with progress("predict") as report, written_whole(out) as file:
+    with written_whole(out, inputs) as file, progress("predict") as report:
         write_predictions(out, file.buffer, predictions(report), guarded=spreadsheet)

@@ -8,10 +8,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
+import orjson
 import typer
 
-from setwise.service.cli.console import CommandError, note, written_whole
+from setwise.service.cli.console import CommandError, note
 from setwise.service.cli.learning import FormatName, TextColumn, layout_of
+from setwise.service.cli.targets import seekable, written_whole
 from setwise.service.domain.files import Format, header, lines
 
 commands = typer.Typer()
@@ -21,30 +23,30 @@ _BLOCKS_A_GROUP = 32  # readers are slow on files of many small groups of rows
 
 
 def write_predictions(
-    name: Path, file: BinaryIO, blocks: Iterable[str], *, guarded: bool = False
+    name: Path, file: BinaryIO, blocks: Iterable[bytes], *, guarded: bool = False
 ) -> None:
     """Write blocks of JSON Lines in the format that a file's name ends in.
 
     ``name``: A ``.csv`` or ``.parquet`` file holds a table, any other JSON Lines.
     ``guarded``: Whether a CSV file is for spreadsheets, which would run some ids as formulas.
     """
-    if name.suffix == ".parquet":
+    if name.suffix.lower() == ".parquet":
         _write_parquet(file, blocks)
-    elif name.suffix == ".csv":
+    elif name.suffix.lower() == ".csv":
         file.write(header(Format.CSV, COLUMNS))
         tables = _tables(blocks)
         file.writelines(lines(Format.CSV, rows, guarded=guarded) for rows in tables)
     else:
-        file.writelines(block.encode() for block in blocks)
+        file.writelines(blocks)
 
 
-def _tables(blocks: Iterable[str]) -> Iterator[list[dict[str, object]]]:
+def _tables(blocks: Iterable[bytes]) -> Iterator[list[dict[str, object]]]:
     for block in blocks:
-        rows = map(json.loads, block.splitlines())
+        rows = map(orjson.loads, block.splitlines())
         yield [{name: prediction[name] for name in COLUMNS} for prediction in rows]
 
 
-def _write_parquet(file: BinaryIO, blocks: Iterable[str]) -> None:
+def _write_parquet(file: BinaryIO, blocks: Iterable[bytes]) -> None:
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -54,11 +56,21 @@ def _write_parquet(file: BinaryIO, blocks: Iterable[str]) -> None:
         pa.string(), pa.list_(pa.string()), pa.float64(), pa.int64(), pa.string(), pa.string()
     )  # fmt: skip
     schema = pa.schema(list(zip(COLUMNS, kinds, strict=True)))
-    with parquet.ParquetWriter(file, schema) as writer:
+    with seekable(file) as whole, parquet.ParquetWriter(whole, schema) as writer:
         tables = _tables(blocks)
         while group := list(islice(tables, _BLOCKS_A_GROUP)):
             rows = list(chain.from_iterable(group))
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+
+
+def texts_by_id(path: Path, format_: str | None, text_column: str | None) -> dict[str, str]:
+    """Return the texts of a file of documents by id."""
+    from setwise.models.data.formats.reading import document_lines
+
+    documents = (
+        json.loads(line) for _, line in document_lines(path, layout_of(format_, text_column))
+    )
+    return {str(document.get("id")): document.get("text") for document in documents}
 
 
 @commands.command("label-studio")
@@ -88,23 +100,20 @@ def label_studio(
 ) -> None:
     """Turn predictions into Label Studio tasks that show them."""
     from setwise.models.data.formats.label_studio import labeling_config, predicted_tasks
-    from setwise.models.data.formats.reading import document_lines
 
-    layout = layout_of(format_, text_column)
-    known: dict[str, str] = {}
-    if texts is not None:
-        for _, line in document_lines(texts, layout):
-            document = json.loads(line)
-            known[str(document.get("id"))] = document.get("text")
+    known = {} if texts is None else texts_by_id(texts, format_, text_column)
     labels: set[str] = set()
     n = 0
-    with written_whole(out) as file:
+    inputs = [predictions, texts]
+    if config is not None and config.resolve() == out.resolve():
+        raise CommandError(f"{config}: --out writes this file; name another --config")
+    with written_whole(out, inputs) as file:
         for task, named in predicted_tasks(predictions, known, review=review):
             file.write(("[" if n == 0 else ",\n") + json.dumps(task, ensure_ascii=False))
             labels |= named
             n += 1
         file.write("]\n" if n else "[]\n")
     if config is not None:
-        with written_whole(config) as file:
+        with written_whole(config, inputs) as file:
             file.write(labeling_config(sorted(labels)))
     note(f"{n} tasks in {out}")

@@ -2,7 +2,6 @@
 
 # ruff: noqa: PLC0415 - numpy and numba import slowly: only where needed
 
-import json
 import multiprocessing
 import os
 import signal
@@ -37,7 +36,7 @@ _WAITING_PER_FORK = 3  # blocks: enough to keep them busy, with constant memory
 
 
 class LinePredictor:
-    """Turns lines of JSON into lines of predictions.
+    """Turns lines of JSON into lines of predictions, in UTF-8.
 
     ``name``: Name of the input, for messages.
     ``top``: Candidate sets to write per document, at least 1.
@@ -48,15 +47,15 @@ class LinePredictor:
         self._name = name
         self._top = top
 
-    def __call__(self, lines: Sequence[Line]) -> str:
+    def __call__(self, lines: Sequence[Line]) -> bytes:
         """Return a line of predictions for each line that is not blank.
 
         Raises `DataError` at the first line that is not a valid document for the model.
         """
         documents, read = self.read(lines)
         if not documents:
-            return ""
-        return "".join(self._written(self._predictor.rank(read), [each.id for each in documents]))
+            return b""
+        return b"".join(self._written(self._predictor.rank(read), [each.id for each in documents]))
 
     def read(self, lines: Iterable[Line]) -> "tuple[list[PredictionInput], ReadDocuments]":
         """Return the documents of numbered lines, without blank lines.
@@ -80,12 +79,17 @@ class LinePredictor:
             number = numbers[error.document]
             raise DataError(self._name, number, fault_in_line(error), error.cure) from error
 
-    def _written(self, predictions: "SetPredictions", ids: Sequence[str | None]) -> Iterator[str]:
+    def _written(self, predictions: "SetPredictions", ids: Sequence[str | None]) -> Iterator[bytes]:
         """Yield each prediction as a line of JSON, without fields that only the API has."""
         import numpy as np
+        import orjson
 
         from setwise.models.predictions import most_likely
 
+        # JSON has no number for either, and orjson would write null.
+        for values in (predictions.confidence, predictions.marginals):
+            if not np.isfinite(values).all():
+                raise ValueError("a probability is not a number; the model's files are damaged")
         names = self._predictor.label_names
         likely = most_likely(predictions.marginals, LIKELY_LABELS)
         probability = np.take_along_axis(predictions.marginals, likely, axis=1).tolist()
@@ -107,13 +111,13 @@ class LinePredictor:
                 "model_version": self._predictor.version,
                 "calibrator_version": self._predictor.calibrator_version,
             }
-            yield json.dumps(prediction, allow_nan=False) + "\n"
+            yield orjson.dumps(prediction, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class BlockPool(NamedTuple):
     """Predicts blocks of lines, several at once."""
 
-    begin: Callable[[list[Line]], Callable[[], str]]
+    begin: Callable[[list[Line]], Callable[[], bytes]]
     ahead: Callable[[], int]  # number of blocks to begin before the first is needed
 
 
@@ -127,7 +131,7 @@ def predicted_lines(
     lines: Iterable[Line],
     top: int,
     processes: Processes | None = None,
-) -> Iterator[str]:
+) -> Iterator[bytes]:
     """Yield predictions of lines in blocks, in order and in constant memory.
 
     Raises `DataError` at the first invalid line, after the predictions of all lines before it.
@@ -169,8 +173,8 @@ def _blocks(lines: Iterable[Line]) -> Iterator[list[Line]]:
 
 
 def _up_to_the_fault(
-    line_predictor: LinePredictor, block: Sequence[Line], predict: Callable[[], str]
-) -> Iterator[str]:
+    line_predictor: LinePredictor, block: Sequence[Line], predict: Callable[[], bytes]
+) -> Iterator[bytes]:
     """Yield a block's predictions; at a fault, those before it, and raise."""
     from setwise.models.data.lines import DataError
 
@@ -206,13 +210,13 @@ def forks(jobs: int) -> Processes | None:
             jobs, mp_context=multiprocessing.get_context("fork"), initializer=_begin_worker
         )
 
-        def begin(block: list[Line]) -> Callable[[], str]:
+        def begin(block: list[Line]) -> Callable[[], bytes]:
             try:
                 task = executor.submit(_predict_block, block)
             except BrokenExecutor:
                 return partial(line_predictor, block)
 
-            def result() -> str:
+            def result() -> bytes:
                 fault = task.exception()
                 return line_predictor(block) if fault else task.result()
 
@@ -242,7 +246,7 @@ def dask_workers(cluster: Cluster) -> Processes:
 _forked: LinePredictor | None = None
 
 
-def _predict_block(block: list[Line]) -> str:
+def _predict_block(block: list[Line]) -> bytes:
     if _forked is None:
         raise RuntimeError("a worker was started without its model")
     return _forked(block)

@@ -23,7 +23,7 @@ def erase(
     """Erase a document; only its labels and numbers stay."""
     named = {"prediction_id" if prediction else "document_id": document_id}
     with backend() as opened:
-        count = opened.services.texts.erase(SYSTEM, **named)
+        count, labels = opened.services.texts.erase(SYSTEM, **named)
     if count == 0:
         kind = "prediction" if prediction else "document"
         hint = "" if prediction else ". Give the id that its sender gave it"
@@ -32,6 +32,11 @@ def erase(
         f"erased from {count} prediction{'' if count == 1 else 's'}; a worker now removes it from "
         "files of jobs"
     )
+    if labels:
+        say(
+            "people gave it labels that no lead has accepted and that may name a person; a lead "
+            f"removes them at /board/labels: {', '.join(labels)}"
+        )
 
 
 @commands.command()

@@ -1,4 +1,4 @@
-"""Commands for models: ``model add|list|activate`` in the service, ``verify|explain`` on disk."""
+"""Commands for models, ``model add|list|activate|verify|explain``, and ``label add|list``."""
 
 # ruff: noqa: PLC0415 - numpy and xgboost import slowly: only where needed
 
@@ -13,11 +13,14 @@ from setwise.service.cli.assembly import backend
 from setwise.service.cli.console import AsJson, Columns, described, print_items, print_json, say
 from setwise.service.cli.explanation import explain
 from setwise.service.domain.accounts.callers import SYSTEM
+from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 
 _MEMBERS = ("id", "version", "active", "summary", "created_at")
+_LABEL_MEMBERS = ("label", "name", "state", "in_model")
 
 commands = typer.Typer(help="Add, list, activate, verify and explain models.")
 commands.command()(explain)
+labels = typer.Typer(help="Add and list the labels of a project, with or without a model.")
 
 Artifact = Annotated[Path, typer.Argument(help="Folder that `setwise train` wrote.")]
 
@@ -105,3 +108,40 @@ def verify(artifact: Artifact) -> None:
         f"sound: version {predictor.version}, calibrator {predictor.calibrator_version}, "
         f"{len(predictor.label_names)} labels, reads {predictor.kind}"
     )
+
+
+@labels.command(name="add")
+def add_labels(
+    file: Annotated[Path, typer.Argument(help="File with one label a line; - for standard input.")],
+    insist: Annotated[
+        bool, typer.Option("--insist", help="Add labels although others are spelt almost alike.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add labels that people may give to documents."""
+    from setwise.models.data.lines import read_text
+
+    text = read_text(file)
+    with backend() as opened:
+        opened.registry.follow()
+        outcome = opened.services.labels.add(SYSTEM, text, insist=insist)
+    if as_json:
+        print_json({"added": list(outcome.added), "present": list(outcome.present)})
+        return
+    present = f", {len(outcome.present):,} were there already" if outcome.present else ""
+    say(f"{len(outcome.added):,} labels added{present}")
+
+
+@labels.command(name="list")
+def list_labels(as_json: AsJson = False) -> None:
+    """List the labels that people may give, those of the model first."""
+    with backend() as opened:
+        opened.registry.follow()
+        matches = opened.services.labels.search(SYSTEM, limit=MOST_LABEL_NOTES).items
+    columns: Columns = {
+        "label": "label",
+        "name": "name",
+        "state": "state",
+        "in model": lambda label: "yes" if label.in_model else "",
+    }
+    print_items(matches, _LABEL_MEMBERS, columns, as_json=as_json)

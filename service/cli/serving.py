@@ -18,6 +18,7 @@ import typer
 
 from setwise.service.cli.assembly import application
 from setwise.service.cli.console import CommandError, note, print_json
+from setwise.service.cli.targets import written_whole
 
 commands = typer.Typer()
 
@@ -122,7 +123,7 @@ def worker(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Port for /healthz, /readyz and /metrics; none by default."
+            min=0, max=65535, help="Port for health, readiness and metrics; none by default."
         ),
     ] = None,
 ) -> None:
@@ -164,4 +165,5 @@ def openapi(
     if out is None:
         print_json(document)
     else:
-        out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        with written_whole(out) as file:
+            file.write(json.dumps(document, indent=2) + "\n")

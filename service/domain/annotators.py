@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.shown import Shown
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import name_faults
 
 DEFAULT_GROUP = "default"
 """Group of annotators who were never assigned one; it always exists."""
@@ -84,7 +84,7 @@ class GroupChange:
                 "/path/group_id",
                 "must have 1 to 50 of a-z, 0-9, - and _, a letter or digit first",
             )
-        yield from text_faults(self.name, "/name", longest=LONGEST_GROUP_NAME)
+        yield from name_faults(self.name, "/name", longest=LONGEST_GROUP_NAME)
         if self.fixed is not None:
             yield from self.fixed.faults("/noise")
         if self.fixed_with_suggestion is not None:
@@ -124,34 +124,3 @@ class ReviewPace(Shown):
 
 PersonalFigures = Literal["leads", "admins", "self"]
 """Who may see the figures of a single person, apart from that person."""
-
-
-class GoldAnswer(NamedTuple):
-    """An answer to a document whose right label set is known."""
-
-    id: str
-    annotator: str
-    group: str
-    agreed: bool
-    """Whether the answer equals the prediction."""
-    right: bool
-    """Whether the right set, as a lead decided or two people agree, equals the prediction."""
-    confidence: float
-    weight: float
-    """Inverse probability that the truth is known: leads read every contradiction of an audit and,
-    of the rest, the share ``read_again``.
-    """
-    read_again: float
-    """Share of the agreements with predictions like this that leads read again."""
-
-
-class AnswerPair(NamedTuple):
-    """Two answers to one document by annotators of one group.
-
-    The second annotator did not see the first answer.
-    """
-
-    group: str
-    first_agreed: bool
-    second_agreed: bool
-    confidence: float

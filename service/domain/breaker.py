@@ -5,20 +5,20 @@ stays tripped until a person resets it. The policy in force records the trip, so
 follows at once and each decision can be derived again from the policy version that made it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from setwise.service.domain.certification import Scorer
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.policy import Gate
 from setwise.service.domain.predictions import Decision, Prediction, Reason
-from setwise.service.domain.reports import Evidence, Share
+from setwise.service.domain.reports import Share
 from setwise.service.domain.reviews import Annotation, ReviewKind
-from setwise.service.domain.routing.audits import READING_TIME, Identity, without_copies
+from setwise.service.domain.routing.audits import READING_TIME
 from setwise.service.domain.shown import Probability, Shown
-from setwise.service.domain.truth import SecondReading
 
 
 class TripCause(StrEnum):
@@ -34,95 +34,6 @@ class Position(StrEnum):
     TRIPPED = "tripped"
     WATCHING = "watching"
     IDLE = "idle"
-
-
-class WatchedAudit(NamedTuple):
-    """The audit of a set that was sent or held for it."""
-
-    prediction_id: str
-    predicted_at: datetime
-    """When the set was predicted."""
-    target_accuracy: float
-    """The target of the policy that decided on it."""
-    right: bool | None
-    """None until the audit ends."""
-    finished_at: datetime | None
-    """None until the audit ends."""
-    document: Identity
-    """Which document it is."""
-    agreed: bool | None = None
-    """Whether the auditor agreed with the set; None until there is an answer."""
-    chance: float | None = None
-    """Probability with which a lead reads it although the auditor agreed; None unless the auditor
-    agreed and it was drawn for that.
-    """
-
-    def overdue(self, read_by: datetime) -> bool:
-        """Return whether it is unfinished, though predicted before ``read_by``."""
-        return self.right is None and self.predicted_at <= read_by
-
-    @property
-    def reread(self) -> bool:
-        """Whether a lead has read it although the auditor agreed."""
-        return self.chance is not None and self.right is not None
-
-    @property
-    def overlooked(self) -> bool:
-        """Whether a lead found wrong what the auditor agreed with."""
-        return self.chance is not None and self.right is False
-
-    @property
-    def evidence(self) -> Evidence:
-        """The evidence on the accuracy; a contradiction counts until a lead decides otherwise."""
-        return Evidence(
-            confidence=1.0,
-            sent=False,
-            reason=Reason.AUDIT,
-            created_at=self.predicted_at,
-            reviewer_agreed=self.agreed if self.right is None else self.right,
-            agreement=SecondReading(self.chance or 1.0, self.reread) if self.agreed else None,
-        )
-
-    @property
-    def stands_for(self) -> float:
-        """How many errors it counts for if it counts as wrong.
-
-        An agreement that a lead finds wrong stands for all those that were not drawn: ten if one in
-        ten is. So errors that auditors overlook count in full on average.
-        """
-        return 1.0 if self.chance is None else 1.0 / self.chance
-
-    def counts_as_right(self, read_by: datetime) -> bool:
-        """Return how the detector bets on it.
-
-        An audit that finds a fault takes longer, because a lead decides on it. In the order in
-        which audits end, faults would come in clusters, and the detector's bound would not hold.
-        It therefore takes audits in the order of the predictions, and unfinished ones as right: a
-        fault found later only raises the statistic, so the bound holds. It must not wait forever,
-        or an unread audit would hide a fault: an overdue audit, or second reading of one, counts
-        as wrong.
-        """
-        return self.right is True or (self.right is None and not self.overdue(read_by))
-
-
-def one_for_each_document(audits: Sequence[WatchedAudit]) -> list[WatchedAudit]:
-    """Return one audit of each document, in the order in which documents first came.
-
-    Copies are right or wrong together: a bet on each would not be a fair one. The first copy with
-    an answer counts. The first that ends would more often be one that no lead is to read.
-    """
-    documents = []
-    for places in without_copies([audit.document for audit in audits]):
-        copies = [audits[place] for place in places]
-        first = copies[0]
-        read = next(
-            (audit for audit in copies if audit.agreed is not None or audit.right is not None),
-            first,
-        )
-        documents.append(
-            read._replace(prediction_id=first.prediction_id, predicted_at=first.predicted_at)
-        )
-    return documents
 
 
 def ends_audit(annotation: Annotation) -> bool:
@@ -293,7 +204,7 @@ class Watch:
     run_length: float
     read_by: datetime
     """Audits of predictions from before it should be finished by now."""
-    audits: tuple[WatchedAudit, ...] = ()
+    audits: tuple[CheckedDocument, ...] = ()
     """Those since the last reset whose policy had the present target, one for each document, by
     prediction.
     """
@@ -324,12 +235,12 @@ class Watch:
 
     def counts(self) -> AuditCounts:
         """Return the numbers of audits, by what became of them."""
-        verdicts = [audit.right for audit in self.audits]
+        verdicts = [audit.found_right for audit in self.audits]
         return AuditCounts(
             audits=len(verdicts),
             right=verdicts.count(True),
             wrong=verdicts.count(False),
-            reread=sum(audit.reread for audit in self.audits),
+            reread=sum(audit.read_again for audit in self.audits),
             overlooked=sum(audit.overlooked for audit in self.audits),
             unfinished=verdicts.count(None),
             overdue=sum(audit.overdue(self.read_by) for audit in self.audits),
@@ -339,7 +250,7 @@ class Watch:
     def evidence(self, freshness: Freshness) -> TripEvidence:
         """Return the evidence for a trip now."""
         symbols = {True: "1", False: "0", None: "?"}
-        ids, place = [audit.prediction_id for audit in self.audits], self.alarm
+        ids, place = [audit.id for audit in self.audits], self.alarm
         last = self.path[-1] if self.path else 0.0
         return TripEvidence(
             **vars(self.counts()),
@@ -350,7 +261,7 @@ class Watch:
             first=ids[0] if ids else None,
             last=ids[-1] if ids else None,
             outcomes="".join(
-                "-" if audit.overdue(self.read_by) else symbols[audit.right]
+                "-" if audit.overdue(self.read_by) else symbols[audit.found_right]
                 for audit in self.audits
             ),
             stands_for={

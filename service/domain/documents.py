@@ -6,9 +6,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Self
 
+from setwise.characters import has_runs, searched_form
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.labels import UNNAMED, shown_set
-from setwise.service.domain.outcomes import Outcome, Resolution, sent_labels
+from setwise.service.domain.outcomes import Outcome, Resolution, Sampling, sent_labels
 from setwise.service.domain.predictions import (
     Candidate,
     Decision,
@@ -78,7 +79,7 @@ class ModelDifference(StrEnum):
 
 
 class Order(StrEnum):
-    """Order of a list of documents."""
+    """Order of a list of documents; by confidence, those that came before a model are left out."""
 
     NEWEST = "newest"
     OLDEST = "oldest"
@@ -91,7 +92,9 @@ class DocumentFilter:
     """Which documents to list; None does not restrict."""
 
     text: str | None = None
-    """Words that the text has, in any order; words in quotes stand side by side."""
+    """Words that the text has, in any order, or parts of them: `fev` and `ver` find `fever`. In
+    quotes: whole words, side by side. Accents do not count.
+    """
     ids: Sequence[str] = ()
     """Ids of predictions; empty for any."""
     document_id: str | None = None
@@ -171,15 +174,21 @@ class DocumentFilter:
 
 
 def phrases(text: str) -> list[str]:
-    """Return the phrases that a text must have: quoted ones, and single words.
+    """Return what the searched form of a text must hold: parts of words, whole words if quoted.
 
-    >>> phrases('fever "dry cough" -- J18.9')
-    ['fever', 'dry cough', 'J18.9']
+    In a script without spaces words have no ends, so that what is quoted is a part too.
+
+    >>> phrases('fev "dry cough" -- J18.9 "发烧"')
+    ['fev', ' dry cough ', 'j18.9', '发烧']
     """
-    words = []
+    forms = []
     for place, part in enumerate(text.split('"')):
-        words += [part.strip()] if place % 2 else part.split()
-    return [word for word in words if any(map(str.isalnum, word))]
+        if place % 2:
+            form = searched_form(part)
+            forms.append(form[has_runs(form[1:2]) : len(form) - has_runs(form[-2:-1])])
+        else:
+            forms += [searched_form(word).strip() for word in part.split()]
+    return [form for form in forms if form]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,24 +197,33 @@ class ShownPrediction(Shown):
 
     id: str
     document_id: str | None
-    labels: tuple[str, ...]
-    """The likeliest set; empty when that is the empty set."""
-    confidence: Probability
+    labels: tuple[str, ...] | None
+    """The likeliest set; empty when that is the empty set, null without a model."""
+    confidence: Probability | None
+    """null without a model."""
     decision: Decision
     """`auto`: sent; `review`: waits for a person."""
     reason: Reason
+    """Why; with `no_model` there was no model yet, and a person gives the labels."""
     threshold: Probability | None
     """What the confidence was compared with."""
+    rule: str | None
+    """Name of the policy's rule that held it back."""
+    earlier_versions: int
+    """Other versions that you posted within 30 days before and that were not sent: with the same id
+    or, but for numbers and punctuation, the same words, and with another confidence. Somebody may
+    be posting a document until it is sent; a rule of kind `versions` reviews it.
+    """
     segment: str | None
     """Its value of `segment_by`, whose threshold decided; one that the policy does not list is
     decided as `other`. null without segments.
     """
     candidates: tuple[Candidate, ...]
-    """Likeliest first; the first is the prediction."""
+    """Likeliest first; the first is the prediction. Empty without a model."""
     marginals: tuple[Marginal, ...]
     """Likeliest first, negligible ones left out."""
-    model_version: str
-    calibrator_version: str
+    model_version: str | None
+    calibrator_version: str | None
     policy_version: str
     created_at: datetime
 
@@ -221,6 +239,8 @@ class ShownPrediction(Shown):
             prediction.decision,
             prediction.reason,
             prediction.threshold,
+            prediction.rule,
+            prediction.earlier_versions,
             value_of(prediction.segment),
             scored.candidates,
             scored.marginals,
@@ -266,9 +286,9 @@ class DocumentRow(Shown):
     """Id of the prediction."""
     document_id: str | None
     client_id: str
-    labels: tuple[str, ...]
-    """The predicted set."""
-    confidence: Probability
+    labels: tuple[str, ...] | None
+    """The predicted set; null, as the confidence and the versions, without a model."""
+    confidence: Probability | None
     decision: Decision
     reason: Reason
     segment: str | None
@@ -297,8 +317,8 @@ class DocumentRow(Shown):
     """The set that was sent last; null if none was."""
     label_missing: bool
     """A label applies besides that has no name."""
-    model_version: str
-    calibrator_version: str
+    model_version: str | None
+    calibrator_version: str | None
     created_at: datetime
 
     @classmethod
@@ -440,6 +460,18 @@ class EventKind(StrEnum):
     """A webhook did not, and there are no further attempts."""
 
 
+def _shown_only(outcome: Outcome) -> str:
+    """Return the source of an outcome that neither calibrates nor judges, and why."""
+    why = "an echo of what was answered" if outcome.echo else _SAMPLED[outcome.sampling]
+    return f"{outcome.source} ({why}; shown, not counted)"
+
+
+_SAMPLED = {
+    Sampling.ONLY_FAILURES: "reports only failures",
+    Sampling.ONLY_ON_REQUEST: "reports only on request",
+}
+
+
 @dataclass(frozen=True)
 class LifeEvent(Shown):
     """Something that happened to a document."""
@@ -499,7 +531,7 @@ class Life(NamedTuple):
                         outcome.reported_by,
                         labels=outcome.written or outcome.labels,
                         agreed=outcome.agreed,
-                        detail=outcome.source,
+                        detail=outcome.source if outcome.counts else _shown_only(outcome),
                     )
                     for outcome in self.outcomes
                 ),

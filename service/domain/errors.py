@@ -1,8 +1,9 @@
 """The errors that the service raises; none of them mentions HTTP."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 INTERNAL_ERROR = "internal-error"
 """Code of a fault of the service itself, which no class below describes."""
@@ -33,12 +34,21 @@ class FieldFault:
     detail: str
 
 
+MOST_FAULTS = 50
+"""Faults of one request that are described: each takes time, and no reader needs more."""
+
+
+def first_faults(faults: Iterable[FieldFault]) -> list[FieldFault]:
+    """Return the first faults, without looking for more."""
+    return list(islice(faults, MOST_FAULTS))
+
+
 class InvalidRequest(ServiceError):
     """The request is well-formed but asks for something invalid."""
 
-    def __init__(self, detail: str, faults: Sequence[FieldFault] = ()) -> None:
+    def __init__(self, detail: str, faults: Iterable[FieldFault] = ()) -> None:
         super().__init__(detail)
-        self.faults = tuple(faults)
+        self.faults = tuple(first_faults(faults))
 
 
 class Unauthenticated(ServiceError):
@@ -209,6 +219,10 @@ class JobFinished(Conflict):
     """The job has ended, so it cannot be cancelled or retried."""
 
 
+class JobNeeded(Conflict):
+    """The service itself needs the job, so nobody can cancel it."""
+
+
 class JobUnfinished(Conflict):
     """The job has not ended yet."""
 
@@ -271,7 +285,11 @@ class StorageFull(ServiceError):
 
 
 class ModelUnavailable(ServiceError):
-    """No model is active or can be reached, so nothing can be predicted."""
+    """No model can be reached, so nothing can be predicted."""
+
+
+class NoModel(ModelUnavailable):
+    """No model has been activated yet; documents go to people as they come."""
 
 
 class ModelLoading(ModelUnavailable):
@@ -280,6 +298,10 @@ class ModelLoading(ModelUnavailable):
 
 class ModelUnreadable(ModelUnavailable):
     """A model is active, but it cannot be loaded."""
+
+
+class TracesLeft(ServiceError):
+    """Files still hold an erased document, because they cannot be read or written."""
 
 
 class StorageUnavailable(ServiceError):

@@ -12,6 +12,7 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any, BinaryIO, Self, cast
 
+from setwise.formulas import guard
 from setwise.service.domain.audit_trail import AuditEvent
 from setwise.service.domain.documents import DocumentRow, ShownPrediction
 from setwise.service.domain.errors import FieldFault, InvalidRequest
@@ -256,10 +257,7 @@ def _check_size(lines: int, n_bytes: int) -> None:
 Row = Mapping[str, object]
 
 LONGEST_EXPORT_S = 600.0
-"""How long an export may hold its snapshot of the database."""
-
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Spreadsheets run cells that start with these as formulas (OWASP), also in full width."""
+"""How long an export may take."""
 
 
 class Format(StrEnum):
@@ -277,8 +275,9 @@ def header(written: Format, columns: Sequence[str]) -> bytes:
 def lines(written: Format, rows: Iterable[Row], *, guarded: bool = True) -> bytes:
     r"""Return rows as JSON Lines or CSV, one line each.
 
-    CSV cells other than text and numbers are JSON. If ``guarded``, an apostrophe stands before text
-    that spreadsheets would run; Setwise's own reader takes it off again.
+    CSV cells are text, numbers, times in RFC 3339, ``true`` and ``false``, or else JSON. If
+    ``guarded``, an apostrophe stands before text that spreadsheets would run; Setwise's own reader
+    takes it off again.
 
     >>> lines(Format.CSV, [{"id": "=1+1", "labels": ["a"], "n": -1, "at": None}])
     b'\'=1+1,"[""a""]",-1,\r\n'
@@ -295,29 +294,16 @@ def _csv(rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def _cell(value: object, *, guarded: bool) -> object:
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    text = value if isinstance(value, str) else _json(value)
-    return guard(text) if guarded else text
-
-
-def guard(text: str) -> str:
-    """Return a cell of a CSV file that no spreadsheet runs as a formula.
-
-    >>> guard("=1+1"), guard("fever")
-    ("'=1+1", 'fever')
-    """
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text  # spreadsheets hide it
-
-
-def unguarded(text: str) -> str:
-    """Return a cell of a CSV file without the apostrophe that guards formulas.
-
-    >>> unguarded("'=1+1"), unguarded("'tis")
-    ('=1+1', "'tis")
-    """
-    guarded = text.startswith("'") and text[1:].startswith(FORMULA_STARTS)
-    return text[1:] if guarded else text
+    match value:
+        case str():
+            return guard(value) if guarded else value
+        case datetime():
+            return instant(value)
+        case bool() | Mapping() | Shown() | list() | tuple():
+            return _json(value)
+        case None | int() | float():
+            return value
+    raise TypeError(f"{type(value).__name__} cannot be written to a cell")
 
 
 def _plain_value(value: object) -> object:
@@ -367,6 +353,9 @@ def outcome_row(outcome: Outcome, of: Prediction) -> dict[str, object]:
         **members(shown_set(outcome.labels)),
         "source": outcome.source,
         "agreed": outcome.agreed,
+        "sampling": outcome.sampling.value,
+        "echo": outcome.echo,
+        "counts": outcome.counts,
         "reported_by": outcome.reported_by,
         "created_at": instant(outcome.created_at),
     }
@@ -394,7 +383,7 @@ def _predicted(of: Prediction) -> dict[str, object]:
         "prediction_id": of.id,
         "document_id": of.document.id,
         "client_id": of.client_id,
-        "predicted_labels": list(of.scored.labels),
+        "predicted_labels": None if of.scored.labels is None else list(of.scored.labels),
         "confidence": of.scored.confidence,
         "decision": of.decision.value,
         "model_version": of.scored.model_version,
@@ -423,8 +412,8 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
         "inclusion_probability", "seconds", "created_at",
     ),
     Exported.OUTCOMES: (
-        "id", *_PREDICTED, "number", "labels", "label_missing", "source", "agreed", "reported_by",
-        "created_at",
+        "id", *_PREDICTED, "number", "labels", "label_missing", "source", "agreed", "sampling",
+        "echo", "counts", "reported_by", "created_at",
     ),
     Exported.AUDIT_EVENTS: (
         "id", "at", "actor_id", "actor_name", "action", "subject", "request_id", "detail",
@@ -432,8 +421,8 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 DOCUMENT = names(DocumentRow)
-_ANSWER = {"scores": "scores", "candidates": "candidates", "labels": "answer"}
-"""Columns of another model's answer: `labels` are what people decided."""
+_ANSWER = {"scores": "answer_scores", "candidates": "answer_candidates", "labels": "answer"}
+"""Columns of another model's answer: `candidates` are the prediction's own, `labels` decided."""
 CONTENT = ("text", "features", *_ANSWER.values(), "metadata")
 
 

@@ -5,7 +5,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from setwise.service.domain.errors import INTERNAL_ERROR, JobFinished, JobUnfinished
+from setwise.service.domain.errors import INTERNAL_ERROR, JobFinished, JobNeeded, JobUnfinished
+
+ERASE_TRACES = "erase_traces"
+"""Kind of the jobs that remove an erased document from files and logs."""
+
+ALONE = (ERASE_TRACES,)
+"""Kinds of which one job runs at a time: two that rewrote a file would undo each other's work."""
 
 WORKERS_LOST = "workers-lost"
 """Code of the error of a job whose workers died, one after the other."""
@@ -59,7 +65,7 @@ class Job:
     progress: float = 0.0
     message: str = ""
     attempt: int = 0
-    """Number of claims so far."""
+    """Number of claims since the checkpoint last advanced."""
     token: int = 0
     """Grows with each claim. A worker that lost its lease writes with a stale token, which is
     refused.
@@ -72,7 +78,7 @@ class Job:
     error_code: str | None = None
     """Kind of the last error, for programs; ``error`` is for people."""
     owner_id: str | None = None
-    """The caller that requested the job and may see it; None for the service itself."""
+    """The caller that requested the job and may see it; None for a duty of the service itself."""
     request_key: str | None = None
     """The owner's idempotency key: repeating the request makes no second job."""
     checkpoint: Mapping[str, object] | None = None
@@ -104,6 +110,15 @@ class Job:
             progress=self.progress if progress is None else progress,
             message=self.message if message is None else message,
         )
+
+    def advanced(self, checkpoint: Mapping[str, object]) -> "Job":
+        """Return the job with a new checkpoint, from which the attempts count again.
+
+        So a job whose workers die gives up only where it does not get any further.
+        """
+        if checkpoint == self.checkpoint:
+            return self
+        return replace(self, checkpoint=checkpoint, attempt=1)
 
     def succeeded(self, result: Mapping[str, object] | None, now: datetime) -> "Job":
         """Return the job as succeeded."""
@@ -140,8 +155,10 @@ class Job:
     def cancelled(self, now: datetime) -> "Job":
         """Return the job cancelled; its worker's next write is refused.
 
-        Raises `JobFinished` if it has ended already.
+        Raises `JobFinished` if it has ended already; `JobNeeded` if it is a duty of the service.
         """
+        if self.owner_id is None:
+            raise JobNeeded("The service itself needs this job; it cannot be cancelled.")
         if self.finished:
             raise JobFinished(f"The job has {self.state} already.")
         return replace(self, state=JobState.CANCELLED, finished_at=now, lease_expires_at=None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
@@ -11,10 +11,34 @@ from setwise.service.domain.labels import shown_set
 from setwise.service.domain.predictions import Decision, Prediction, size_faults
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.shown import Shown
-from setwise.service.domain.text import MOST_HINTED, nearest, text_faults
+from setwise.service.domain.text import MOST_HINTED, name_faults, nearest
 
 LONGEST_SOURCE = 100
 LONGEST_LABEL = 500
+
+ECHO_WITHIN = timedelta(seconds=10)
+"""No source learns sooner after an answer whether it is right."""
+
+ECHOES = 30
+"""Reports in a row that repeat the answer within that time, from which on a source only echoes."""
+
+
+class Sampling(StrEnum):
+    """The documents on which a source reports outcomes."""
+
+    ALL = "all"
+    """Every document, in time."""
+    RANDOM_SHARE = "random_share"
+    """A share of them, drawn without regard to what was right."""
+    ONLY_FAILURES = "only_failures"
+    """Those that turn out to be wrong, such as complaints."""
+    ONLY_ON_REQUEST = "only_on_request"
+    """Those that people ask about."""
+
+    @property
+    def represents(self) -> bool:
+        """Whether the reported documents speak for the others."""
+        return self in {Sampling.ALL, Sampling.RANDOM_SHARE}
 
 
 @dataclass(frozen=True)
@@ -29,13 +53,48 @@ class Outcome:
     """Sorted; the model may not know them."""
     source: str
     """Who reports it, such as ``billing`` or ``second reading``."""
-    agreed: bool
-    """Whether the labels are those that the model predicted."""
+    agreed: bool | None
+    """Whether the labels are those that the model predicted; None if none did."""
     reported_by: str
     """Id of the caller."""
     created_at: datetime
     written: tuple[str, ...] | None = None
     """The labels as they were reported, if one has been renamed or merged since."""
+    sampling: Sampling = Sampling.ALL
+    """The documents on which its source reports."""
+    echoes: int = 0
+    """Reports of its source in a row, this one included, that repeat at once what was answered."""
+
+    @property
+    def echo(self) -> bool:
+        """Whether its source reports nothing but what the service has just answered."""
+        return self.echoes >= ECHOES
+
+    @property
+    def counts(self) -> bool:
+        """Whether it teaches confidences and judges them."""
+        return self.sampling.represents and not self.echo
+
+    def repeats(self, labels: Collection[str], sampling: Sampling | None) -> bool:
+        """Return whether a report of the same source says nothing new."""
+        return set(self.labels) == set(labels) and sampling in {None, self.sampling}
+
+
+def echoes(
+    labels: Collection[str], answer: Collection[str] | None, waited: timedelta, before: int
+) -> int:
+    """Return how many reports in a row repeat the answer at once; 0 if this one does not.
+
+    ``answer``: None if nothing was answered before.
+    ``waited``: Time between the answer and the report.
+    ``before``: The same of the source's last report.
+
+    >>> echoes(["a"], ["a"], timedelta(seconds=2), 4), echoes(["a"], ["a"], timedelta(days=2), 4)
+    (5, 0)
+    """
+    same = answer is not None and set(labels) == set(answer)
+    at_once = same and waited <= ECHO_WITHIN
+    return before + 1 if at_once else 0
 
 
 @dataclass(frozen=True)
@@ -50,8 +109,16 @@ class ShownOutcome(Shown):
     label_missing: bool
     """A label applies besides that has no name."""
     source: str
-    agreed: bool
-    """The labels are those that were predicted."""
+    agreed: bool | None
+    """The labels are those that were predicted; null if nothing was."""
+    sampling: Sampling
+    """The documents on which the source reports, as it stated."""
+    echo: bool
+    """The source has reported nothing but the answer, within seconds, many times in a row."""
+    counts: bool
+    """It calibrates confidences and judges them: it is no echo, and the source reports on all
+    documents or on a random share. The others are shown, and correct what was sent.
+    """
     created_at: datetime
 
     @classmethod
@@ -64,6 +131,9 @@ class ShownOutcome(Shown):
             **vars(shown_set(outcome.labels)),
             source=outcome.source,
             agreed=outcome.agreed,
+            sampling=outcome.sampling,
+            echo=outcome.echo,
+            counts=outcome.counts,
             created_at=outcome.created_at,
             **more,
         )
@@ -109,7 +179,7 @@ def outcome_faults(labels: Sequence[str], source: str) -> Iterator[FieldFault]:
     >>> [fault.detail for fault in outcome_faults(["a", "a"], "billing")]
     ["'a' is given twice"]
     """
-    yield from text_faults(source, "/source", longest=LONGEST_SOURCE)
+    yield from name_faults(source, "/source", longest=LONGEST_SOURCE)
     if too_many := size_faults(labels, "/labels"):
         yield from too_many
         return
@@ -119,7 +189,7 @@ def outcome_faults(labels: Sequence[str], source: str) -> Iterator[FieldFault]:
         if label in seen:
             yield FieldFault(pointer, f"{label!r} is given twice")
         seen.add(label)
-        yield from text_faults(label, pointer, longest=LONGEST_LABEL)
+        yield from name_faults(label, pointer, longest=LONGEST_LABEL)
 
 
 class DecidedBy(StrEnum):

@@ -41,6 +41,16 @@ class ThresholdMode(StrEnum):
     FIXED = "fixed"
 
 
+class RetrainMode(StrEnum):
+    """What happens by itself when people have given enough new answers."""
+
+    NEVER = "never"
+    PROPOSE = "propose"
+    """A model is trained and registered; a person activates it."""
+    AUTOMATIC = "automatic"
+    """While nothing is sent, it is activated too if it ranks better than the most frequent sets."""
+
+
 class Route(NamedTuple):
     """Where a document goes, why, and whether it is audited."""
 
@@ -96,6 +106,8 @@ class Policy:
     """Rules that hold documents back, however confident the model is."""
     segment_by: SegmentBy = field(default_factory=SegmentBy)
     """What divides documents into segments."""
+    retrain: RetrainMode = RetrainMode.AUTOMATIC
+    """What happens by itself when there are enough new answers."""
     states: tuple[GateState, ...] = ()
     """What is stored of each gate: those of listed segments in the order of appearance, then the
     one of the remaining documents, which is added if it is missing.
@@ -314,6 +326,9 @@ class Gate:
         The same version, score, draws and metadata always give the same route.
         """
         least = self._least(scored)
+        if not scored.candidates:
+            selection = Selection(AuditRole.NONE, draws.audit, 1.0)
+            return Route(Decision.REVIEW, Reason.NO_MODEL, selection, None, None)
         verdict = self._verdict(scored, least, metadata)
         role = self._role(verdict, scored, draws.audit)
         end = verdict
@@ -321,7 +336,9 @@ class Gate:
             end = _HELD if self.audits.mode is AuditMode.HOLD else _CHECKED
         decision, reason, rule = end
         probability = self.audits.rate if verdict is _SENT else 1.0
-        return Route(decision, reason, Selection(role, draws.audit, probability), least, rule)
+        chance, rest = self.audit_chance(scored)
+        drawn = Selection(role, draws.audit, probability, chance, rest)
+        return Route(decision, reason, drawn, least, rule)
 
     def decide(
         self, scored: ScoredSet, metadata: Metadata = NO_METADATA
@@ -337,17 +354,38 @@ class Gate:
     def _verdict(self, scored: ScoredSet, least: float | None, metadata: Metadata) -> _Verdict:
         if scored.out_of_domain:
             return _UNKNOWN
-        rule = first_broken(self.policy.rules, scored.labels, metadata)
+        rule = first_broken(self.policy.rules, scored.best.labels, metadata)
         if rule is not None:
             return Decision.REVIEW, Reason.RULE, rule.name
         if least is None or not self.policy.auto_send:
             return _NOT_SENDING
-        if scored.confidence >= least:
+        if scored.best.confidence >= least:
             return _TRIPPED if self.tripped else _SENT
         return _UNSURE
 
+    def audited_from(self, scorer: Scorer) -> float | None:
+        """Return the confidence below which the lower of two rates holds; None for one rate.
+
+        It may not depend on what audits found, except that all that is sent lies above it.
+        """
+        state, least = self.state, self.least_of(scorer)
+        if not self.audits.two_rates or state.audited_for != scorer or state.audited_from is None:
+            return None
+        return state.audited_from if least is None else min(state.audited_from, least)
+
+    def audit_chance(self, scored: ScoredSet) -> tuple[float, bool]:
+        """Return the probability of a certification audit, and whether it is the lower of two."""
+        scorer, rest = _scorer(scored), self.audits.rest_rate
+        rate, start = self.certification_rate(scorer), self.audited_from(scorer)
+        if start is None or rest is None or scored.best.confidence >= start:
+            return rate, False
+        return rest, True
+
     def certification_rate(self, scorer: Scorer) -> float:
-        """Return the share of a scorer's documents that are audited to prove the threshold."""
+        """Return the share of a scorer's documents that are audited to prove the threshold.
+
+        With two rates it is that of the documents that could be sent.
+        """
         sends = self.sends and self.least_of(scorer) is not None
         return self.audits.certification_rate if sends else self.audits.ramp_up
 
@@ -355,16 +393,16 @@ class Gate:
         if verdict is _SENT:
             return self.audits.role(draw)
         # A person reads it anyway. A certification audit is read like that of a confident document,
-        # so that it counts at every threshold. What no threshold can send proves nothing.
+        # so that it counts at every threshold. What a rule holds back proves nothing.
         _, reason, _ = verdict
         if reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE:
             return AuditRole.NONE
-        certifies = draw < self.certification_rate(_scorer(scored))
+        certifies = draw < self.audit_chance(scored)[0]
         return AuditRole.CERTIFICATION if certifies else AuditRole.NONE
 
 
 def _scorer(scored: ScoredSet) -> Scorer:
-    return Scorer(scored.model_version, scored.calibrator_version)
+    return Scorer(scored.model_version or "", scored.calibrator_version or "")
 
 
 DEFAULT_TARGET_ACCURACY = 0.95
@@ -406,6 +444,7 @@ class PolicyChange:
     reason: str | None = None
     segment_by: SegmentBy = field(default_factory=SegmentBy)
     segments: tuple[GateState, ...] = ()
+    retrain: RetrainMode = RetrainMode.AUTOMATIC
 
     def faults(self) -> Iterator[FieldFault]:
         """Yield the faults of the change."""
@@ -453,6 +492,7 @@ class PolicyChange:
             audits=self.audits,
             rules=read_rules(self.rules)[0],
             segment_by=self.segment_by,
+            retrain=self.retrain,
             states=self.segments,
         )
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -11,10 +11,17 @@ from typing import Any, NamedTuple, Self
 
 from setwise.limits import LARGEST_SCORE, MOST_SET_LABELS, MOST_SETS
 from setwise.service.domain.accounts.callers import Caller
-from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.errors import FieldFault, first_faults
 from setwise.service.domain.routing.audits import NOT_DRAWN, Selection, normal_form
+from setwise.service.domain.routing.rules import EARLIER_VERSIONS
 from setwise.service.domain.shown import Probability, Shown
-from setwise.service.domain.text import json_faults, text_faults, unstorable
+from setwise.service.domain.text import (
+    json_faults,
+    name_faults,
+    text_faults,
+    unnameable,
+    unstorable,
+)
 from setwise.spelling import escaped, spelled, spelled_keys
 
 LONGEST_DOCUMENT_ID = 200
@@ -48,6 +55,7 @@ class Reason(StrEnum):
     OUT_OF_DOMAIN = "out_of_domain"
     BREAKER = "breaker"
     RULE = "rule"
+    NO_MODEL = "no_model"
 
 
 class Priority(IntEnum):
@@ -128,7 +136,7 @@ class Document(NamedTuple):
     def faults(
         self, pointer: str = "/document", *, metadata_pointer: str | None = None
     ) -> list[FieldFault]:
-        """Return why the document cannot be scored or stored.
+        """Return why the document cannot be scored or stored: the first faults.
 
         ``pointer`` is its place in a request; ``metadata_pointer`` is the place of the metadata if
         that is elsewhere, and then `priority` stands beside it.
@@ -136,28 +144,26 @@ class Document(NamedTuple):
         >>> [fault.detail for fault in Document(text="fever", features={"bp": 1.0}).faults()]
         ['has both text and features; send one of them']
         """
-        faults = []
+        return first_faults(self._faults(pointer, metadata_pointer or f"{pointer}/metadata"))
+
+    def _faults(self, pointer: str, metadata_pointer: str) -> Iterator[FieldFault]:
         if self.id is not None:
-            faults += text_faults(self.id, f"{pointer}/id", longest=LONGEST_DOCUMENT_ID)
+            yield from name_faults(self.id, f"{pointer}/id", longest=LONGEST_DOCUMENT_ID)
         if self.text is not None and self.features is not None:
-            faults.append(FieldFault(pointer, "has both text and features; send one of them"))
+            yield FieldFault(pointer, "has both text and features; send one of them")
         elif self.text is not None:
-            faults += text_faults(self.text, f"{pointer}/text", longest=len(self.text))
+            yield from text_faults(self.text, f"{pointer}/text", longest=len(self.text))
         elif self.features is not None:
-            faults += self._feature_faults(f"{pointer}/features")
+            yield from self._feature_faults(f"{pointer}/features")
         elif self.answer is None:
-            faults.append(FieldFault(pointer, "has neither text nor features; send one of them"))
+            yield FieldFault(pointer, "has neither text nor features; send one of them")
         if self.answer is not None:
-            faults += _answer_faults(self.answer, pointer)
-        metadata_pointer = metadata_pointer or f"{pointer}/metadata"
+            yield from _answer_faults(self.answer, pointer)
         if self.metadata:
-            faults += self._metadata_faults(metadata_pointer)
+            yield from self._metadata_faults(metadata_pointer)
         if self.priority not in set(Priority):
             beside = metadata_pointer.rpartition("/")[0]
-            faults.append(
-                FieldFault(f"{beside}/priority", f"is {self.priority}; send {PRIORITIES}")
-            )
-        return faults
+            yield FieldFault(f"{beside}/priority", f"is {self.priority}; send {PRIORITIES}")
 
     def _feature_faults(self, pointer: str) -> Iterator[FieldFault]:
         if not self.features:
@@ -173,7 +179,7 @@ class Document(NamedTuple):
                 yield FieldFault(f"{pointer}/{escaped(name)}", f"is {value}; send a finite number")
 
     def _metadata_faults(self, pointer: str) -> Iterator[FieldFault]:
-        faults = list(json_faults(self.metadata, pointer))
+        faults = first_faults(json_faults(self.metadata, pointer))
         yield from faults
         if not faults:
             size = len(json.dumps(dict(self.metadata), ensure_ascii=False).encode())
@@ -241,7 +247,7 @@ def _score_faults(scores: Mapping[str, float], pointer: str) -> Iterator[FieldFa
         yield FieldFault(pointer, f"has {len(scores):,} labels; send the {MOST_SCORES:,} likeliest")
         return
     for label, probability in scores.items():
-        why = unstorable(label)
+        why = unnameable(label)
         if why:
             yield FieldFault(pointer, f"has a label that {why}")
         elif not label:
@@ -268,7 +274,7 @@ def _set_faults(labels: Sequence[str], pointer: str) -> Iterator[FieldFault]:
         return
     seen = set()
     for place, label in enumerate(labels):
-        why = unstorable(label)
+        why = unnameable(label)
         if why:
             yield FieldFault(f"{pointer}/{place}", why)
         elif not label:
@@ -312,14 +318,14 @@ class ScoredSet(NamedTuple):
     """A model's scored label sets for one document."""
 
     candidates: tuple[Candidate, ...]
-    """Likeliest first; never empty. The first is the prediction."""
+    """Likeliest first; the first is the prediction. Empty only without a model."""
     marginals: tuple[Marginal, ...]
     """Likeliest first; labels with a negligible probability are left out."""
     out_of_domain: bool
     """The model knows nothing in the document."""
-    model_version: str
-    calibrator_version: str
-    """Content digests of the model and the calibrator."""
+    model_version: str | None
+    calibrator_version: str | None
+    """Content digests of the model and the calibrator; None without a model."""
     uncalibrated: bool = False
     """Nothing has taught the model how sure to be; a threshold set by hand does not apply."""
     replaced: tuple[float, ...] | None = None
@@ -341,14 +347,27 @@ class ScoredSet(NamedTuple):
         return dict.fromkeys([*labels, *(marginal.label for marginal in self.marginals)])
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The predicted label set."""
-        return self.candidates[0].labels
+    def best(self) -> Candidate:
+        """The predicted label set with its confidence; there is one if a model answered."""
+        return self.candidates[0]
 
     @property
-    def confidence(self) -> float:
-        """The calibrated probability that the whole set ``labels`` is right."""
-        return self.candidates[0].confidence
+    def labels(self) -> tuple[str, ...] | None:
+        """The predicted label set; None without a model."""
+        return self.best.labels if self.candidates else None
+
+    @property
+    def confidence(self) -> float | None:
+        """The calibrated probability that the whole set ``labels`` is right, or None."""
+        return self.best.confidence if self.candidates else None
+
+    def agrees_with(self, labels: Collection[str]) -> bool | None:
+        """Return whether ``labels`` is the predicted set; None if nothing was predicted."""
+        return None if self.labels is None else set(labels) == set(self.labels)
+
+
+UNSCORED = ScoredSet((), (), out_of_domain=False, model_version=None, calibrator_version=None)
+"""What is known of a document that came before there was a model."""
 
 
 class Prediction(NamedTuple):
@@ -370,11 +389,18 @@ class Prediction(NamedTuple):
     """Name of the rule that held the document back."""
     segment: str | None = None
     """Key of its segment; None if nothing divided documents."""
+    earlier_versions: int = 0
+    """Other versions of it that its client posted before, and that were not sent."""
 
     @property
     def name(self) -> str:
         """The client's id of the document or, without one, the prediction's."""
         return self.document.id or self.id
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What rules look at besides the labels."""
+        return {**self.document.metadata, EARLIER_VERSIONS: self.earlier_versions}
 
     @property
     def content(self) -> bytes | None:

@@ -4,15 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from enum import StrEnum
 from typing import NamedTuple
 
+from setwise.service.domain.evidence import Cell, Evidence, confident, in_view
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.routing.rules import Rule, first_broken
 from setwise.service.domain.shown import Probability, Shown
-from setwise.service.domain.truth import SecondReading
-
-CONFIDENT = frozenset({Reason.ABOVE_THRESHOLD, Reason.AUDIT})
-"""Reasons of documents that are sent unless an audit holds them."""
 
 UNDECIDED = (
     "An auditor's contradiction counts as wrong until a lead decides on it. The breaker and "
@@ -21,29 +18,19 @@ UNDECIDED = (
 """How the accuracy of what was sent counts unfinished audits, stated beside it."""
 
 
-class Cell(NamedTuple):
-    """Predictions of one day, alike in all else."""
-
-    day: date
-    decision: Decision
-    reason: Reason
-    inclusion_probability: float | None
-    """Probability, before scoring, that a person would read them; None for predictions from before
-    audits existed.
-    """
-    reviewer_agreed: bool | None
-    outcome_agreed: bool | None
-    """Whether the sets are right, by people and by the last outcome; None if unknown."""
-    documents: int
-    """Number of predictions."""
-    confidence: float
-    """Sum of their confidences."""
-    agreement: SecondReading | None = None
-    """What became of the auditors' agreement; None unless auditors agreed."""
-
-
 STEPS = 40
 """Steps of confidence in a `StepCount`."""
+
+
+def step_of(confidence: float) -> int:
+    """Return the last of `STEPS` that begins at or below a confidence.
+
+    >>> [step_of(each) for each in (0.0, 0.0249, 0.025, 1.0)]
+    [0, 0, 1, 40]
+    """
+    # ``step / STEPS`` begins a step, although times `STEPS` it may be less than ``step``.
+    nearest = int(confidence * STEPS + 0.5)
+    return nearest - (confidence < nearest / STEPS)
 
 
 class StepCount(NamedTuple):
@@ -56,28 +43,8 @@ class StepCount(NamedTuple):
     documents: int
 
 
-class CheckedSet(NamedTuple):
-    """A checked set and the right one; other fields are those of `Cell`."""
-
-    prediction_id: str
-    client_id: str
-    metadata: dict[str, object]
-    confidence: float
-    reason: Reason
-    inclusion_probability: float | None
-    reviewer_agreed: bool | None
-    outcome_agreed: bool | None
-    labels: tuple[str, ...]
-    """The predicted set."""
-    truth: tuple[str, ...]
-    """The right one, by the last outcome or, without one, by a person."""
-    documents: int = 1
-    agreement: SecondReading | None = None
-
-    @property
-    def right(self) -> bool:
-        """Whether the set was right."""
-        return verdict(self) is True
+LONGEST_READING_S = 900.0
+"""Longer gaps count as breaks, not as work."""
 
 
 class ReviewDay(NamedTuple):
@@ -90,52 +57,29 @@ class ReviewDay(NamedTuple):
     """Total time spent on the completed ones; long pauses are cut off."""
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """One predicted document, without its content; other fields are those of `Cell`."""
-
-    confidence: float
-    sent: bool
-    """Whether it was sent automatically."""
-    reason: Reason
-    created_at: datetime
-    inclusion_probability: float | None = None
-    reviewer_agreed: bool | None = None
-    outcome_agreed: bool | None = None
-    labels: Sequence[str] = ()
-    """Empty unless requested, as is ``metadata``."""
-    metadata: Mapping[str, object] = field(default_factory=dict)
-    documents: int = 1
-    agreement: SecondReading | None = None
-    segment: str | None = None
-    """Key of its segment; None if nothing divided documents."""
-    uncalibrated: bool = False
-    """Nothing had taught the model how sure to be."""
-
-    def passes(self, rules: Sequence[Rule]) -> bool:
-        """Return whether the rules would let the document be sent."""
-        return (
-            self.reason is not Reason.OUT_OF_DOMAIN
-            and first_broken(rules, self.labels, self.metadata) is None
-        )
+FEW = 30
+"""Fewer checks or second readings leave a wide interval even if they find nothing."""
 
 
-Known = Cell | CheckedSet | Evidence
-"""One prediction or several alike, and whether they were right."""
+class InView(StrEnum):
+    """What an answer with the suggestion in view counts for."""
+
+    REPEATED = "repeated"
+    """A contradiction counts; agreements count through those that somebody else read blind."""
+    IGNORED = "ignored"
+    """Nothing: enough documents like it were read blind."""
+    UNBOUNDED = "unbounded"
+    """As much as a blind one, but it bounds no accuracy: too few were read blind."""
 
 
-def verdict(check: Known) -> bool | None:
-    """Return whether the set was right; None if unknown.
-
-    The last outcome takes precedence over people's answers.
-    """
-    return check.reviewer_agreed if check.outcome_agreed is None else check.outcome_agreed
+Kind = tuple[float | None, bool]
+"""Inclusion probability of confident documents, or None; whether the lower audit rate held."""
 
 
 class Standing(NamedTuple):
     """How many predictions each checked one stands for."""
 
-    weights: Mapping[float | None, float]
+    weights: Mapping[Kind, float]
     """Weight of a checked prediction by its kind; see `standing`."""
     drawn: bool
     """Whether audits drew the confident ones among the checked. If not, other programs reported the
@@ -143,22 +87,34 @@ class Standing(NamedTuple):
     """
     unseen: int
     """Number of confident documents if none was checked, else 0."""
+    in_view: InView = InView.UNBOUNDED
+    repeated: float = 1.0
+    """How many agreements with the suggestion in view each one that was read again stands for."""
 
-    def of(self, check: Known) -> float:
+    def of(self, check: Evidence) -> float:
         """Return the weight of one prediction; 0 if it does not count."""
-        return self.weights.get(_kind(check), 0.0) if _checked(check, drawn=self.drawn) else 0.0
+        if not _checked(check, drawn=self.drawn):
+            return 0.0
+        weight = self.weights.get(_kind(check), 0.0)
+        if not in_view(check) or self.in_view is InView.UNBOUNDED:
+            return weight
+        if self.in_view is InView.IGNORED:
+            return 0.0
+        return weight * {None: 1.0, True: self.repeated, False: 0.0}[check.reread]
 
-    def hides(self, check: Known) -> bool:
+    def hides(self, check: Evidence) -> bool:
         """Return whether nothing is known about such predictions."""
         return self.unseen > 0 and confident(check)
 
 
-def standing(checks: Sequence[Known]) -> Standing:
+def standing(checks: Sequence[Evidence]) -> Standing:
     """Return weights by which checked predictions represent all of ``found``.
 
-    Predictions that people always read are one kind; confident ones form a kind for each inclusion
-    probability. The checked ones of a kind are treated as a random sample of it, as audits are.
-    Confident ones of kinds without checks are spread over the kinds that have some.
+    Predictions that people always read are one kind, or two with two rates of blind readings;
+    confident ones form a kind for each inclusion probability. The checked ones of a kind are
+    treated as a random sample of it, as audits are. Confident ones of kinds without checks are
+    spread over the kinds that have some. Reviewers who see a suggestion sometimes accept a
+    wrong one, so blind readings correct what they answer.
 
     References
     ----------
@@ -166,24 +122,42 @@ def standing(checks: Sequence[Known]) -> Standing:
        section 15.6: weighting within response homogeneity groups.
     """
     drawn = any(confident(check) and check.reviewer_agreed is not None for check in checks)
-    everyone: Counter[float | None] = Counter()
-    checked: Counter[float | None] = Counter()
+    rule, repeated = _worth_in_view(checks)
+    ignored = rule is InView.IGNORED
+    everyone: Counter[Kind] = Counter()
+    checked: Counter[Kind] = Counter()
     for check in checks:
+        if check.reason is Reason.NO_MODEL:  # no set was predicted that could be right
+            continue
         everyone[_kind(check)] += check.documents
-        if _checked(check, drawn=drawn):
+        if _checked(check, drawn=drawn) and not (ignored and in_view(check)):
             checked[_kind(check)] += check.documents
-    sure = sum(n for kind, n in everyone.items() if kind is not None)
-    seen = sum(n for kind, n in everyone.items() if kind is not None and checked[kind])
+    sure = sum(n for (share, _), n in everyone.items() if share is not None)
+    seen = sum(n for kind, n in everyone.items() if kind[0] is not None and checked[kind])
     spread = sure / seen if seen else 0.0
     weights = {
-        kind: everyone[kind] / n * (1.0 if kind is None else spread) for kind, n in checked.items()
+        kind: everyone[kind] / n * (1.0 if kind[0] is None else spread)
+        for kind, n in checked.items()
     }
-    return Standing(weights, drawn, 0 if seen else sure)
+    return Standing(weights, drawn, 0 if seen else sure, rule, repeated)
 
 
-def confident(check: Known) -> bool:
-    """Return whether the prediction was sent unless an audit held it."""
-    return check.reason in CONFIDENT
+def _worth_in_view(checks: Sequence[Evidence]) -> tuple[InView, float]:
+    """Return what answers in view count for, and agreements for each that was read again.
+
+    It depends on how many readings there are, not on what they found.
+    """
+    blind = shown = again = 0
+    for check in checks:
+        if not confident(check) and check.right is not None:
+            if in_view(check):
+                shown += check.documents * (check.reread is not None)
+                again += check.documents * (check.reread is True)
+            else:
+                blind += check.documents
+    if again >= max(blind, FEW):
+        return InView.REPEATED, shown / again
+    return (InView.IGNORED if blind >= FEW else InView.UNBOUNDED), 1.0
 
 
 def promised(cells: Sequence[Cell]) -> float | None:
@@ -196,16 +170,18 @@ def promised(cells: Sequence[Cell]) -> float | None:
     return sum(cell.confidence for cell in sure) / documents if documents else None
 
 
-def _kind(check: Known) -> float | None:
-    """Return the inclusion probability of confident documents; None where people read all."""
-    return (check.inclusion_probability or 0.0) if confident(check) else None
+def _kind(check: Evidence) -> Kind:
+    """Return the kind of a document; where people read all, two rates of audits make two."""
+    if confident(check):
+        return check.inclusion_probability or 0.0, False
+    return None, check.in_rest
 
 
-def _checked(check: Known, *, drawn: bool) -> bool:
+def _checked(check: Evidence, *, drawn: bool) -> bool:
     # Outcomes need not be a random sample of the sent documents, so they count only while there is
     # no audit.
     if not confident(check):
-        return verdict(check) is not None
+        return check.right is not None
     return check.reviewer_agreed is not None if drawn else check.outcome_agreed is not None
 
 
@@ -231,8 +207,12 @@ class Share(Shown):
     """Those of them that a lead has read again."""
     overlooked: int = 0
     """Those of them that the lead found wrong."""
+    in_view: int = 0
+    """Agreements with the suggestion in view that nobody has read again blind: they do not bound
+    the accuracy.
+    """
     correction: str = field(default="", init=False)
-    """The last three in a sentence; empty without agreements."""
+    """The last four in sentences; empty without agreements."""
 
     def __post_init__(self) -> None:
         """State how overlooked errors are counted, for wherever the accuracy is shown."""
@@ -244,6 +224,18 @@ class Share(Shown):
         return 0 < self.checked < FEW
 
     def _correction(self) -> str:
+        return " ".join(filter(None, (self._overlooked(), self._in_view())))
+
+    def _in_view(self) -> str:
+        if not self.in_view:
+            return ""
+        return (
+            f"{self.in_view:,} answers with the suggestion in view that agree with it bound "
+            "nothing, as people accept wrong suggestions too: have some documents read blind "
+            "(overlap rate, audits)."
+        )
+
+    def _overlooked(self) -> str:
         if not self.agreed:
             return ""
         if not self.reread:
@@ -256,10 +248,6 @@ class Share(Shown):
             f"Corrected for overlooked errors: of {self.agreed:,} agreements {self.reread:,} were "
             f"read again, {self.overlooked:,} of them found wrong.{few}"
         )
-
-
-FEW = 30
-"""Fewer checks or second readings leave a wide interval even if they find nothing."""
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,147 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import comb
+from math import ceil, comb, exp, log, sqrt
 from pathlib import PurePosixPath
 from typing import Any, Self
 
-from setwise.service.domain.certification import AuditedPrediction
 from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.recalibration import Noise
+from setwise.service.domain.shown import Probability, Shown
 
 LEAST_DOCUMENTS = 200
 """Documents with labels needed for a fit."""
+
+FIRST_TEXTS = 60
+"""Answers needed for a model of texts; the first one is then trained by itself."""
+
+GROWTH = 1.4
+"""The next one is trained when there are so many times as many answers."""
+
+LEAST_MARKED = 10
+"""With fewer marked documents, nothing is said about how good a model is."""
+
+FROM_ANSWERS = 400
+"""From so many answers on, what the next ones will bring can be foretold."""
+
+NEXT_ANSWERS = 200
+
+_USUAL_ERROR = 0.011
+"""Usual error of the foretold gain at `FROM_ANSWERS`; it falls with the root of the answers."""
+
+_PROBABLY = 1.3
+"""Errors around the foretold gain in which it probably lies: nine times in ten it is no higher."""
+
+RARE = 10
+"""A label with fewer examples is hardly learnt."""
+
+
+def next_at(answers: int | None) -> int:
+    """Return at how many answers the next model is trained.
+
+    ``answers``: Those at the last one; None if there was none.
+
+    >>> next_at(None), next_at(60), next_at(84)
+    (60, 84, 118)
+    """
+    return FIRST_TEXTS if answers is None else max(ceil(round(GROWTH * answers, 6)), FIRST_TEXTS)
+
+
+@dataclass(frozen=True)
+class Measured(Shown):
+    """How often a model of the answers is right, on marked documents that it did not learn from."""
+
+    answers: int
+    """Documents that the model learnt from."""
+    marked: int
+    """Those of them that were marked on arrival: each was judged by a fit without it."""
+    right: int
+    """Marked documents whose most confident set is right."""
+    low: Probability
+    """Exact bounds of the share of right sets, at 95 %."""
+    high: Probability
+    rank: Probability
+    """Mean of one divided by the place of the right set among the suggested ones."""
+    frequent_rank: Probability
+    """The same of the most frequent sets, in their place."""
+
+    @property
+    def helps(self) -> bool:
+        """Whether it ranks better than the most frequent sets."""
+        return self.marked >= LEAST_MARKED and self.rank > self.frequent_rank
+
+
+@dataclass(frozen=True)
+class Gain(Shown):
+    """What more answers will probably bring."""
+
+    answers: int
+    """So many more."""
+    low: float
+    """Rise of the share of right sets."""
+    high: float
+
+
+def foretell(curve: Sequence[Measured]) -> Gain | None:
+    """Return what the next answers probably bring; None before it can be told.
+
+    A power law through the share of wrong sets, weighted by the marked documents.
+
+    >>> def at(answers, right):
+    ...     return Measured(answers, answers // 2, right, 0, 1, 0.5, 0.1)
+    >>> foretell([at(200, 70), at(392, 149)]) is None
+    True
+    >>> gain = foretell([at(200, 70), at(392, 149), at(800, 320)])
+    >>> round(gain.low, 3), round(gain.high, 3)
+    (0.002, 0.022)
+    """
+    points = [
+        (log(each.answers), log((each.marked - each.right + 0.5) / (each.marked + 1)), each.marked)
+        for each in curve
+        if each.marked
+    ]
+    last = max((each.answers for each in curve), default=0)
+    total = sum(weight for *_, weight in points)
+    if last < FROM_ANSWERS or len({x for x, *_ in points}) < 3:
+        return None
+    mean_x = sum(weight * x for x, _, weight in points) / total
+    mean_y = sum(weight * y for _, y, weight in points) / total
+    spread = sum(weight * (x - mean_x) ** 2 for x, _, weight in points)
+    slope = sum(weight * (x - mean_x) * (y - mean_y) for x, y, weight in points) / spread
+
+    def wrong(answers: int) -> float:
+        return exp(mean_y + slope * (log(answers) - mean_x))
+
+    gain = max(wrong(last) - wrong(last + NEXT_ANSWERS), 0.0)
+    error = _PROBABLY * _USUAL_ERROR * sqrt(FROM_ANSWERS / last)
+    return Gain(NEXT_ANSWERS, max(gain - error, 0.0), gain + error)
+
+
+@dataclass(frozen=True)
+class RareLabel(Shown):
+    """A label with few examples."""
+
+    label: str
+    documents: int
+    """Answers that gave it."""
+
+
+@dataclass(frozen=True)
+class Learning(Shown):
+    """How far people and the models of their answers have come."""
+
+    answers: int
+    """Documents that people have answered."""
+    next_at: int | None
+    """Number of answers at which the next model is trained by itself; null if none will be."""
+    rare: tuple[RareLabel, ...]
+    """Labels of fewer than ten answers, the rarest first."""
+    curve: tuple[Measured, ...]
+    """The models so far, oldest first; those of other documents than the answers are left out."""
+    gain: Gain | None
+    """What the next answers will probably bring; null before 400 answers."""
+
 
 PRESETS = ("fast", "best", "paper")
 
@@ -96,18 +227,18 @@ class OnAudits:
 
 
 def compare_on_audits(
-    serving: Sequence[AuditedPrediction], candidate: Sequence[AuditedPrediction]
+    serving: Sequence[CheckedDocument], candidate: Sequence[CheckedDocument]
 ) -> OnAudits:
     """Compare two models on the finished audits that speak of both.
 
     A lead's decision is the truth, or else the auditor's blind answer.
     """
-    before = {document.id: document.wrong for document in serving}
+    before = {document.id: document.found_wrong for document in serving}
     pairs = [
-        (not before[document.id], not document.wrong)
+        (not before[document.id], not document.found_wrong)
         for document in candidate
         if not document.held_back
-        and document.wrong is not None
+        and document.found_wrong is not None
         and before.get(document.id) is not None
     ]
     return OnAudits(

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.annotators import DEFAULT_GROUP
-from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.predictions import Candidate, Document, Prediction
 from setwise.service.domain.routing.audits import READING_TIME
 from setwise.service.domain.routing.rules import Rule
 from setwise.service.domain.shown import Shown
@@ -108,6 +108,19 @@ class QueueFilter(NamedTuple):
 EVERYTHING = QueueFilter()
 
 
+class ReadingOrder(StrEnum):
+    """The order of documents that are neither due nor given priority.
+
+    While nothing is sent, half of the readings go to the marked documents in order of arrival, the
+    others to those that the newest model is least sure of; near copies come last. Each claim picks
+    one of the two at random, so reviewers cannot tell why they get a document.
+    """
+
+    AS_THEY_CAME = "as they came"
+    MARKED_FIRST = "marked first"
+    DOUBTFUL_FIRST = "doubtful first"
+
+
 class QueueTier(IntEnum):
     """Part of the queue; every task of a tier comes before those of the next one."""
 
@@ -168,6 +181,21 @@ class ReviewTask:
     """Id of the only person who is given it; None for any reviewer."""
     moved: QueuePlace | None = None
     """Its place in the queue if a person moved it."""
+    marked: bool = False
+    """Whether it was marked on arrival, see `MARKED`. No response contains it."""
+    proposed: tuple[Candidate, ...] = ()
+    """What a model says of the document that came before there was one, likeliest first."""
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The label sets to suggest, likeliest first; blind tasks hide them."""
+        return self.prediction.scored.candidates or self.proposed
+
+    @property
+    def confidence(self) -> float:
+        """How sure the model is; 1 without one."""
+        sure = self.prediction.scored.confidence
+        return 1.0 if sure is None else sure
 
     @property
     def due_at(self) -> datetime | None:
@@ -192,6 +220,11 @@ class ReviewTask:
         model: there are no answers to decide between, and the one to see would be a suggestion.
         """
         return self.kind.blind or (self.kind is ReviewKind.ADJUDICATION and not self.answers)
+
+    @property
+    def suggests(self) -> bool:
+        """Whether the reviewer sees an answer of the model, or answers of people."""
+        return not self.blind and bool(self.candidates or self.answers or self.shown.answer)
 
     @property
     def shown(self) -> Document:
@@ -235,6 +268,10 @@ class ReviewTask:
         """Whether so many people skipped the task that a lead must decide."""
         return len({skip.reviewer for skip in self.skips}) >= SKIPS_BEFORE_ESCALATION
 
+    def skipped_by(self, reviewer: str) -> bool:
+        """Return whether ``reviewer`` skipped the task; they are not given it again."""
+        return any(skip.reviewer == reviewer for skip in self.skips)
+
     def skips_shown_to(self, caller: Caller) -> tuple[Skip, ...] | None:
         """Return who skipped the task, and why; None to reviewers, whom a reason may lead."""
         return self.skips if caller.may(Permission.READ_ALL_PREDICTIONS) else None
@@ -247,8 +284,7 @@ class ReviewTask:
         free = self.state in {ReviewState.WAITING, ReviewState.SKIPPED} or (
             self.lease is not None and self.lease.expires_at <= now and self.decision is None
         )
-        mine = any(skip.reviewer == reviewer for skip in self.skips)
-        return free and not mine and (escalated or not self.escalated)
+        return free and not self.skipped_by(reviewer) and (escalated or not self.escalated)
 
     def claimed(self, holder: str, now: datetime, duration: timedelta) -> "ReviewTask":
         """Return the task leased to ``holder``."""
@@ -295,6 +331,16 @@ class ReviewTask:
         self._require_holder(holder)
         returned = self._returned((*self.skips, Skip(holder, reason, now)))
         return replace(returned, assigned_to=None)
+
+    def unskipped(self, holder: str, now: datetime, within: timedelta) -> "ReviewTask":
+        """Return the task without the skip of ``holder``, to claim again."""
+        self._require_open()
+        last = self.skips[-1]
+        if last.reviewer != holder or self.busy(now):
+            raise errors.LeaseLost("Another reviewer has taken this document since you skipped it.")
+        if last.skipped_at + within <= now:
+            raise errors.ReviewAlreadyDecided("The skip can no longer be undone.")
+        return self._returned(self.skips[:-1])
 
     def completed(self, holder: str, expected_version: int) -> "ReviewTask":
         """Return the task completed by ``holder``, who saw ``expected_version``."""
@@ -361,9 +407,7 @@ class ReviewTask:
         """Return the annotation that completes the task."""
         chosen = set(labels)
         scored = self.prediction.scored
-        ranks = (
-            rank for rank, shown in enumerate(scored.candidates) if set(shown.labels) == chosen
-        )
+        ranks = (rank for rank, shown in enumerate(self.candidates) if set(shown.labels) == chosen)
         claimed_at = self.lease.claimed_at if self.lease else now
         decided_at = self.decision.decided_at if self.decision else now
         return Annotation(
@@ -373,9 +417,9 @@ class ReviewTask:
             reviewer=reviewer,
             labels=tuple(labels),
             comment=comment,
-            agreed=chosen == set(scored.labels),
+            agreed=scored.agrees_with(chosen),
             chosen_rank=None if self.blind else next(ranks, None),
-            suggestion_shown=not self.blind,
+            suggestion_shown=self.suggests,
             # The clock may have been set back since the claim.
             seconds=max(0.0, (decided_at - claimed_at).total_seconds()),
             created_at=now,
@@ -424,8 +468,8 @@ class Annotation:
     reviewer: str
     labels: tuple[str, ...]
     comment: str | None
-    agreed: bool
-    """Whether the labels are those that the model predicted."""
+    agreed: bool | None
+    """Whether the labels are those that the model predicted; None if none did."""
     chosen_rank: int | None
     """Place, from 0, of the labels among the candidates shown; None if they were not among them."""
     suggestion_shown: bool
@@ -464,7 +508,7 @@ class Annotation:
 
 
 def rival_answers(
-    predicted: tuple[str, ...], annotations: Sequence[Annotation]
+    predicted: tuple[str, ...] | None, annotations: Sequence[Annotation]
 ) -> tuple[tuple[str, ...], ...]:
     """Return the distinct answers that a lead decides between, sorted; none if all agree.
 
@@ -477,7 +521,7 @@ def rival_answers(
         for annotation in annotations
         if annotation.kind is not ReviewKind.ADJUDICATION
     ]
-    if audited:
+    if audited and predicted is not None:
         label_sets.append(predicted)
     rivals = {tuple(sorted(labels)) for labels in label_sets}
     return tuple(sorted(rivals)) if len(rivals) > 1 else ()
@@ -493,7 +537,7 @@ def calls_for_adjudication(
     """
     match annotation.kind:
         case ReviewKind.AUDIT:
-            return reread or not annotation.agreed
+            return reread or annotation.agreed is False
         case ReviewKind.ADJUDICATION | ReviewKind.REOPENED:
             return False
         case ReviewKind.REVIEW | ReviewKind.OVERLAP:

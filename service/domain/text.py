@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 from typing import Generic, TypeVar
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.spelling import escaped
+from setwise.spelling import escaped, misnamed
 
 UNREADABLE = "(cannot be read)"
 """Stands for a stored text that was damaged or moved, or whose key is missing."""
@@ -60,6 +60,24 @@ def text_faults(
     return faults
 
 
+def unnameable(name: str) -> str | None:
+    r"""Return why a text that is not blank cannot be stored as a name, or None if it can.
+
+    >>> unnameable("fever\x07")
+    'holds U+0007 BEL at place 6, a control character; remove it'
+    """
+    why = misnamed(name)
+    return unstorable(name) or (None if why is None else str(why))
+
+
+def name_faults(name: str, pointer: str, *, longest: int) -> list[FieldFault]:
+    """Return what is wrong with a name that will be stored."""
+    faults = text_faults(name, pointer, longest=longest)
+    if not faults and (why := unnameable(name)):
+        faults.append(FieldFault(pointer, why))
+    return faults
+
+
 def json_faults(value: object, pointer: str, *, depth: int = 0) -> Iterator[FieldFault]:
     """Yield the parts of a JSON value that cannot be stored.
 
@@ -79,7 +97,7 @@ def json_faults(value: object, pointer: str, *, depth: int = 0) -> Iterator[Fiel
         for key, inner in pairs:
             name = str(key)
             here = f"{pointer}/{escaped(name)}"
-            why = unstorable(name)
+            why = unnameable(name)
             if why:
                 yield FieldFault(pointer, f"has a name that {why}")
             else:
@@ -151,7 +169,17 @@ def question(near: Sequence[str]) -> str:
     return f"; is `{near[0]}` meant?" if near else ""
 
 
+def sentence(text: str) -> str:
+    """Return a sentence with its full stop; a question has its mark.
+
+    >>> sentence("labels: is `fever` meant?"), sentence("labels: too many")
+    ('labels: is `fever` meant?', 'labels: too many.')
+    """
+    return text if text.endswith(("?", ".", "!")) else f"{text}."
+
+
 _CANONICAL = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_CANONICAL_BYTES = re.compile(_CANONICAL.pattern.encode())
 
 
 def is_id(text: str) -> bool:
@@ -163,6 +191,15 @@ def is_id(text: str) -> bool:
     (True, False, False)
     """
     return _CANONICAL.fullmatch(text) is not None
+
+
+def ids_in(content: bytes) -> set[str]:
+    """Return all ids that occur in a content.
+
+    >>> ids_in(b'{"id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"}')
+    {'019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77'}
+    """
+    return {match[0].decode() for match in _CANONICAL_BYTES.finditer(content)}
 
 
 def first_id_at(instant: datetime) -> str:

@@ -4,7 +4,7 @@ Annotations and outcomes are facts. `check` alone derives from them whether a la
 the table `checks` holds what it returns, and whoever asks reads that.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -13,7 +13,6 @@ from typing import NamedTuple
 from setwise.service.domain.outcomes import Outcome, last_word
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import Annotation, ReviewKind
-from setwise.service.domain.routing.audits import RereadDraw
 
 
 class Judge(StrEnum):
@@ -32,12 +31,13 @@ class CheckedPrediction(NamedTuple):
 
     id: str
     segment: str | None
-    model_version: str
-    calibrator_version: str
-    confidence: float
+    model_version: str | None
+    calibrator_version: str | None
+    confidence: float | None
     decision: Decision
     reason: Reason
     inclusion_probability: float | None
+    in_rest: bool
     created_at: datetime
 
 
@@ -89,45 +89,6 @@ class PersonAnswer(NamedTuple):
     """Whether it was given with a suggestion in view."""
 
 
-class SecondReading(NamedTuple):
-    """What became of an auditor's agreement with the predicted set."""
-
-    rate: float
-    """Probability with which a lead was to read the document again."""
-    done: bool
-    """Whether a lead has."""
-
-
-class AuditReading(NamedTuple):
-    """What was found in an audit. It says whether any scorer's set of the document is right."""
-
-    auditor: tuple[str, ...] | None
-    """The blind answer; None where a lead decided without one."""
-    lead: tuple[str, ...] | None = None
-    """What a lead decided, or read afterwards; None if no lead did."""
-    waits: bool = False
-    """Whether a lead is to read it and has not."""
-    reread: RereadDraw | None = None
-    """What decided on a second reading; None where it is that of the policy."""
-
-    def agrees(self, labels: Collection[str]) -> bool:
-        """Return whether the auditor gave these labels."""
-        return self.auditor is not None and set(self.auditor) == set(labels)
-
-    def wrong(self, labels: Collection[str]) -> bool | None:
-        """Return whether a set is wrong; None until the audit is complete.
-
-        A contradiction that no lead has decided yet counts as wrong: leaving it out would favour
-        the model. So would counting an agreement that a lead has yet to read again, or one with an
-        auditor who contradicts the set that was answered.
-        """
-        if self.lead is not None:
-            return set(self.lead) != set(labels)
-        if self.agrees(labels):
-            return None if self.waits else False
-        return True
-
-
 @dataclass(frozen=True)
 class Check:
     """What is known about whether a prediction is right; None where nobody has answered."""
@@ -146,9 +107,9 @@ class Check:
     decided_at: datetime | None = None
     """When the answer came by which they say so."""
     outcome_agreed: bool | None = None
-    """Whether the last outcome says that it is right. It counts before people."""
+    """Whether the last outcome that counts says that it is right. It counts before people."""
     reported_at: datetime | None = None
-    """When the last outcome came."""
+    """When that outcome came."""
     waits: bool = False
     """Whether the audit waits for a lead: for a decision if the auditor contradicted the model,
     else for the second reading for which it was drawn.
@@ -162,8 +123,9 @@ class Check:
     lead_labels: tuple[str, ...] | None = None
     """What the lead answered."""
     reread: bool | None = None
-    """Whether a lead has read the document although the auditor agreed; None unless the auditor
-    agreed.
+    """Whether somebody has read the document although the first reader agreed: a lead after an
+    audit, a second person without a suggestion after a review with one. None unless the first
+    reader agreed, and for other reviews.
     """
     reread_rate: float | None = None
     """Probability, whatever the auditor's answer, that a lead reads the document after an audit."""
@@ -212,14 +174,15 @@ def check(
     """
     if not annotations and not outcomes:
         return None
-    instants = [annotation.created_at for annotation in annotations]
+    counting = [outcome for outcome in outcomes if outcome.counts][-1:]
+    answers: Sequence[Annotation | Outcome] = [*annotations, *counting] or outcomes[-1:]
     answered = Check(
         prediction_id=prediction_id,
         contradicted=contradicted(annotations, outcomes),
-        answered_at=min([*instants, *(outcome.created_at for outcome in outcomes[-1:])]),
+        answered_at=min(answer.created_at for answer in answers),
     )
     answered = _with_people(answered, annotations, gold_reread_rate)
-    return _with_outcome(answered, outcomes)
+    return _with_outcome(answered, counting)
 
 
 def _with_people(
@@ -263,13 +226,15 @@ def _with_people(
         )
     if review is not None and second is not None:
         answered = replace(answered, second_group=second.group, second_agreed=second.agreed)
+    if first is not None and first is review and first.agreed and first.suggestion_shown:
+        answered = replace(answered, reread=second is not None)
     if reopened is not None:
         answered = replace(answered, reopened_agreed=reopened.agreed)
     return answered
 
 
 def _with_outcome(answered: Check, outcomes: Sequence[Outcome]) -> Check:
-    """Return a check with the last outcome, which decides."""
+    """Return a check with the last outcome that counts, which decides."""
     if not outcomes:
         return answered
     last = outcomes[-1]
@@ -288,22 +253,27 @@ def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
     A lead's decides before those that settled the document; among several, one that disagrees with
     the model. An audit that waits for a lead counts with the auditor's answer: leaving out only
     agreements, or only disagreements, would favour one side. A reopening does not count: a person
-    doubted the document, and errors would count more often than others.
+    doubted the document, and errors would count more often than others. A blind second reading
+    counts beside the review that it repeats.
     """
+    kinds = {annotation.kind for annotation in annotations}
+    repeats = {ReviewKind.OVERLAP} if ReviewKind.REVIEW in kinds else set[ReviewKind]()
     counting = [
         annotation
         for annotation in annotations
         if annotation.kind is not ReviewKind.REOPENED
-        and (annotation.settles or annotation.kind is ReviewKind.AUDIT)
+        and (annotation.settles or annotation.kind in {ReviewKind.AUDIT, *repeats})
     ]
     leads = [each for each in counting if each.kind is ReviewKind.ADJUDICATION]
-    return min(leads or counting, key=lambda each: (each.agreed, each.id), default=None)
+    return min(
+        leads or counting, key=lambda each: (each.agreed is not False, each.id), default=None
+    )
 
 
 def contradicted(annotations: Iterable[Annotation], outcomes: Iterable[Outcome]) -> bool:
     """Return whether a person or an outcome gave other labels than the model."""
     answers: list[Annotation | Outcome] = [*annotations, *outcomes]
-    return not all(answer.agreed for answer in answers)
+    return any(answer.agreed is False for answer in answers)
 
 
 _JUDGES = {ReviewKind.ADJUDICATION: Judge.LEAD, ReviewKind.AUDIT: Judge.AUDITOR}

@@ -23,7 +23,7 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.domain.shown import Probability, Shown
-from setwise.service.domain.text import instant, text_faults
+from setwise.service.domain.text import instant, name_faults
 
 LONGEST_URL = 2_000
 LONGEST_DESCRIPTION = 200
@@ -70,19 +70,20 @@ class Message(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoSentData(Shown):
-    """A label set that was sent automatically."""
+class SentData(Shown):
+    """A label set that was sent, and the prediction of its document."""
 
     prediction_id: str
     document_id: str | None
     client_id: str
     labels: tuple[str, ...]
-    confidence: Probability
+    confidence: Probability | None
+    """null, as the versions, if the document came before there was a model."""
     decision: Decision
     reason: Reason
     threshold: Probability | None
-    model_version: str
-    calibrator_version: str
+    model_version: str | None
+    calibrator_version: str | None
     policy_version: str
     predicted_at: datetime
 
@@ -108,29 +109,38 @@ class AutoSentData(Shown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompletedData(AutoSentData):
+class AutoSentData(SentData):
+    """A label set that was sent automatically."""
+
+    confidence: Probability
+    model_version: str
+    calibrator_version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletedData(SentData):
     """A reviewer's label set, with the prediction's confidence and decision."""
 
     label_missing: bool
     """A label applies besides that has no name."""
-    agreed: bool
-    """The labels are those that were predicted."""
+    agreed: bool | None
+    """The labels are those that were predicted; null if nothing was."""
     review_id: str
     annotation_id: str
     completed_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrectedData(AutoSentData):
+class CorrectedData(SentData):
     """A label set that replaces a wrong one that was sent."""
 
     label_missing: bool
     """A label applies besides that has no name."""
     previous_labels: tuple[str, ...]
     """The label set that was sent before."""
-    outcome_id: str | None = None
+    outcome_id: str | None
     """The outcome that corrects it."""
-    annotation_id: str | None = None
+    annotation_id: str | None
     """Or the annotation that corrects it."""
     source: str
     """Who found the error: the source of an outcome, `adjudication`, `audit` or `reopened`;
@@ -155,6 +165,13 @@ class TrippedData(Shown):
     """What stopped; null: everything."""
     evidence: TripEvidence
     tripped_at: datetime
+
+
+@dataclass(frozen=True)
+class TestData(Shown):
+    """An administrator tries a webhook."""
+
+    webhook_id: str
 
 
 def auto_sent(prediction: Prediction, message_id: str) -> Message:
@@ -212,12 +229,12 @@ def _corrected(
         shown_set(labels),
         previous_labels=shown_set(before).labels,
         corrected_at=at,
-        **found_by,
+        **{"outcome_id": None, "annotation_id": None, **found_by},
     )
     return _about(MessageType.DOCUMENT_CORRECTED, data, message_id, at)
 
 
-def _about(kind: MessageType, data: AutoSentData, message_id: str, at: datetime) -> Message:
+def _about(kind: MessageType, data: SentData, message_id: str, at: datetime) -> Message:
     """Return a message about a document; its key differs from those of other clients."""
     name = data.document_id
     return Message(
@@ -385,9 +402,8 @@ class EndpointChange:
         for place, kind in enumerate(self.events):
             if kind not in SUBSCRIBABLE:
                 yield FieldFault(f"/events/{place}", f"is {kind}, which every webhook gets")
-        yield from text_faults(
-            self.description, "/description", longest=LONGEST_DESCRIPTION, blank_allowed=True
-        )
+        if self.description:
+            yield from name_faults(self.description, "/description", longest=LONGEST_DESCRIPTION)
 
 
 def url_fault(url: str, *, allow_private: bool) -> str | None:
@@ -577,6 +593,10 @@ class Delivery:
         return replace(
             self, attempt=self.attempt + 1, token=self.token + 1, lease_expires_at=now + lease
         )
+
+    def returned(self) -> "Delivery":
+        """Return a claimed delivery that was not sent; it can be claimed again at once."""
+        return replace(self, attempt=self.attempt - 1, lease_expires_at=None)
 
     def answered(
         self, answer: ReceiverResponse, now: datetime, backoff: RetryDelays, draw: float

@@ -36,8 +36,8 @@ DESK = "/desk"
 TASK = DESK + "/tasks/{task_id}"
 DAY_S = 86_400.0
 MOST_FOUND = 50
-WRITTEN, NO_LABELS = -1, -2
-"""What the form without a script has chosen: labels that are written, or that none apply."""
+WRITTEN, NO_LABELS, NONE_FITS = -1, -2, -3
+"""What the form without a script has chosen: written labels, no labels, or one in no list."""
 SKIP_REASONS = (
     "Outside my expertise",
     "Text is unreadable",
@@ -47,7 +47,8 @@ SKIP_REASONS = (
 COMMANDS = (
     ("add", "/", "Add a label, or remove one"),
     ("remove", "x", "Go to the next label of your set; Delete removes it"),
-    ("unnamed", "n", "None of the known labels fits, or take that back"),
+    ("missing", "m", "A label is missing: one applies that is in no list; or take that back"),
+    ("none", "n", "None of the known labels fits: empty your set"),
     ("browse", "b", "Browse the labels"),
     ("words", "w", "Show words for and against a label"),
     ("find", "f", "Search in the document"),
@@ -65,6 +66,8 @@ WITHHELD = (
     "stay independent. Choose the labels that apply."
 )
 """The same sentence for every reason, so that it reveals none."""
+
+UNTAUGHT = "There was no model yet when this document came. Choose the labels that apply."
 
 Reads = Annotated[Visit, Depends(who_may(Permission.REVIEW))]
 Sends = Annotated[Visit, Depends(whose_script_sends(Permission.REVIEW))]
@@ -193,9 +196,9 @@ def take_back(services: ServicesOf, task_id: str, visit: Sends) -> Response:
 
 @router.post(TASK + "/release")
 def release(services: ServicesOf, task_id: str, visit: Sends, released: ReleaseQuery) -> Response:
-    """Give a task back to the queue."""
+    """Give a task back to the queue, and say for how long the page offers to undo it."""
     services.reviews.release(visit.caller, task_id, later=released.later)
-    return Response(status_code=HTTPStatus.NO_CONTENT)
+    return answer({"undo_s": services.reviews.undo_window.total_seconds()})
 
 
 @router.post(TASK + "/check")
@@ -230,16 +233,16 @@ def decide(services: ServicesOf, task_id: str, visit: Sends, decision: DecisionF
 
 @router.post(TASK + "/undo")
 def undo(edge: EdgeOf, task_id: str, visit: Sends) -> Response:
-    """Take the last decision back, and give its task again."""
+    """Take the last decision or skip back, and give its task again."""
     task = edge.services.reviews.undo(visit.caller, task_id)
     return answer(item(edge.services, visit.caller, task, edge.attachment_hosts))
 
 
 @router.post(TASK + "/skip")
 def skip(services: ServicesOf, task_id: str, visit: Sends, skipped: SkipRequest) -> Response:
-    """Skip a task."""
+    """Skip a task, and say for how long that may be taken back."""
     services.reviews.skip(visit.caller, task_id, skipped.reason)
-    return Response(status_code=HTTPStatus.NO_CONTENT)
+    return answer({"undo_s": services.reviews.undo_window.total_seconds()})
 
 
 def _page(
@@ -252,7 +255,6 @@ def _page(
         "now": edge.now(),
         "task": task,
         "skip_reasons": SKIP_REASONS,
-        "withheld": WITHHELD,
         "commands": COMMANDS,
         "segments": edge.services.reviews.segments(visit.caller),
         "queue": filters,
@@ -305,8 +307,9 @@ def attachment(metadata: Mapping[str, object], hosts: Collection[str]) -> Json |
 
 def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection[str] = ()) -> Json:
     """Describe a task that ``caller`` holds."""
-    document, scored, blind = task.shown, task.prediction.scored, task.blind
-    sets = [] if blind else [candidate.labels for candidate in scored.candidates]
+    document, scored = task.shown, task.prediction.scored
+    blind = task.blind or not task.candidates
+    sets = [] if blind else [candidate.labels for candidate in task.candidates]
     warnings = [warnings_of(odd) for odd in services.reviews.check(caller, task, sets)]
     return {
         "id": task.id,
@@ -321,14 +324,15 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
             "attachment": attachment(document.metadata, hosts),
         },
         # A blind task looks like any review for which the model has no suggestion.
-        "kind": (ReviewKind.REVIEW if blind else task.kind).value,
-        "why": None if blind else _why(task),
+        "kind": (ReviewKind.REVIEW if task.blind else task.kind).value,
+        "why": None if task.blind else _why(task),
+        "withheld": WITHHELD if task.candidates else UNTAUGHT,
         "urgency": urgency(task.prediction.document.priority, task.due_at, services.reviews.now()),
         "candidates": None
         if blind
         else [
             {"labels": candidate.labels, "confidence": candidate.confidence, "warnings": warned}
-            for candidate, warned in zip(scored.candidates, warnings, strict=True)
+            for candidate, warned in zip(task.candidates, warnings, strict=True)
         ],
         "marginals": None if blind else scored.marginals,
         "answers": list(task.answers) or None,
@@ -412,7 +416,7 @@ class Submitted:
     task: Annotated[str, Form()]
     version: Annotated[int, Form()]
     chosen: Annotated[int, Form()] = WRITTEN
-    """Place of a suggested set, or `WRITTEN` or `NO_LABELS`."""
+    """Place of a suggested set, or `WRITTEN`, `NO_LABELS` or `NONE_FITS`."""
     labels: Annotated[str, Form()] = ""
     """One a line."""
     new: Annotated[Sequence[str], Form()] = ()
@@ -432,16 +436,16 @@ class Submitted:
             return written if written or self.missing else None
         if written or self.missing or self.chosen >= len(offered):
             return None
-        return [] if self.chosen < 0 else list(offered[self.chosen])
+        if self.chosen < 0:
+            return [UNNAMED] if self.chosen == NONE_FITS else []
+        return list(offered[self.chosen])
 
 
 def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
     """Return the sets to choose from, in the order of the page."""
     if task.answers:
         return task.answers
-    return (
-        () if task.blind else [candidate.labels for candidate in task.prediction.scored.candidates]
-    )
+    return () if task.blind else [candidate.labels for candidate in task.candidates]
 
 
 @router.post(f"{DESK}/claim")

@@ -18,6 +18,7 @@ from pydantic import AwareDatetime, BaseModel, ValidationError
 
 from setwise.service.api.http.validation import worded
 from setwise.service.domain.errors import Conflict, FieldFault, InvalidRequest
+from setwise.service.domain.text import sentence
 from setwise.service.requests import Choices, Input
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -220,7 +221,7 @@ class Filled:
         for fault in faults:
             name = _place(fault.pointer, places)
             where = "It" if name else fault.pointer.strip("/")
-            self.blame(name, f"{where} {fault.detail}.")
+            self.blame(name, sentence(f"{where} {fault.detail}"))
 
 
 def places(drawn: Iterable[BoundInput]) -> dict[str, str]:

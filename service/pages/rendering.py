@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
 from setwise.models.figures import numerals
+from setwise.service.api.http.encodings import reads_gzip
 from setwise.service.api.http.reference import prose
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission
@@ -169,25 +170,11 @@ def compressed(request: Request, response: Response) -> Response:
     if len(body) < LEAST_BYTES or not response.headers.get("Content-Type", "").startswith(_KINDS):
         return response
     response.headers.add_vary_header("Accept-Encoding")
-    if _reads_gzip(request.headers.get("Accept-Encoding", "")):
+    if reads_gzip(request.headers.get("Accept-Encoding", "")):
         response.body = gzip.compress(body, _LEVEL, mtime=0)
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Content-Length"] = str(len(response.body))
     return response
-
-
-def _reads_gzip(accepted: str) -> bool:
-    """Return whether a header ``Accept-Encoding`` allows gzip.
-
-    >>> [_reads_gzip(each) for each in ("gzip, br", "br", "br;q=1.0, GZIP;q=0.5", "gzip;q=0", "")]
-    [True, False, True, False, False]
-    """
-    for part in accepted.lower().split(","):
-        name, _, parameter = part.partition(";")
-        if name.strip() == "gzip":
-            weight = parameter.partition("=")[2].strip()
-            return not weight or weight.strip("0.") != ""
-    return False
 
 
 GLOSSARY: dict[str, str] = tomllib.loads(

@@ -16,7 +16,7 @@ from setwise.service.api.http.problems import http_error
 from setwise.service.api.http.validation import worded
 from setwise.service.domain import errors
 from setwise.service.domain.errors import FieldFault, ServiceError, Unauthenticated
-from setwise.service.domain.text import nearest
+from setwise.service.domain.text import nearest, sentence
 from setwise.service.pages.rendering import FOR_PROGRAMS, PLACES, compressed, go, page
 from setwise.service.pages.visitors import LOGIN, SignInFirst, visitor_of
 
@@ -42,7 +42,8 @@ _REFUSALS: tuple[tuple[type[ServiceError], HTTPStatus, str], ...] = (
         HTTPStatus.SERVICE_UNAVAILABLE,
         "The active model cannot be loaded",
     ),
-    (errors.ModelUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "No model is active"),
+    (errors.NoModel, HTTPStatus.SERVICE_UNAVAILABLE, "No model is active"),
+    (errors.ModelUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "The model cannot be reached"),
     (ServiceError, HTTPStatus.UNPROCESSABLE_ENTITY, "This is not possible"),
 )
 
@@ -113,7 +114,9 @@ def refusal(error: ServiceError, request: Request) -> Response:
         return page("unavailable.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
     status, title = next((s, t) for kind, s, t in _REFUSALS if isinstance(error, kind))
     faults = error.faults if isinstance(error, errors.InvalidRequest) else ()
-    detail = " ".join([error.detail, *(f"{_place(fault)} {fault.detail}." for fault in faults)])
+    detail = " ".join(
+        [error.detail, *(sentence(f"{_place(fault)} {fault.detail}") for fault in faults)]
+    )
     shown = {
         "heading": title,
         "detail": detail,

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Form, Request, Response
 from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import ANONYMOUS
+from setwise.service.domain.text import sentence
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.visitors import LOGIN, local, who_may, who_sends
@@ -182,7 +183,7 @@ def _form(
 
 def _words(error: errors.ServiceError) -> str:
     faults = error.faults if isinstance(error, errors.InvalidRequest) else ()
-    return " ".join([error.detail, *(f"It {fault.detail}." for fault in faults)])
+    return " ".join([error.detail, *(sentence(f"It {fault.detail}") for fault in faults)])
 
 
 CALLBACK = f"{LOGIN}/oidc/callback"

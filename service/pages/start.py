@@ -15,6 +15,7 @@ from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.pages import cockpit, desk, documents, sign_in
 from setwise.service.pages.board.sections import attention, board
+from setwise.service.pages.board.start import START
 from setwise.service.pages.documents import document, listing, recent, trial
 from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
 from setwise.service.pages.routes import PageRoute
@@ -31,6 +32,7 @@ WHY = {
     Reason.AUDIT: "confident, but drawn for an audit",
     Reason.BREAKER: "confident, but the breaker has tripped",
     Reason.RULE: "held back by a rule of the policy",
+    Reason.NO_MODEL: "came before there was a model",
 }
 
 
@@ -51,7 +53,10 @@ for part in (
 @router.get("/")
 def start(edge: EdgeOf, visit: Annotated[Visit, Depends(who_may())]) -> Response:
     """Say what has been done with the documents that came in, and what waits."""
-    values = {"now": edge.now(), **_overview(edge.services, visit.caller, edge.checks["model"]())}
+    values = {
+        "now": edge.now(),
+        **_overview(edge.services, visit.caller, edge.prediction_checks["model"]()),
+    }
     values["attention"] = attention(edge.services, visit)
     return page("start.html", values, visit=visit)
 
@@ -186,15 +191,18 @@ def missing(
     """
     administers = caller.may(Permission.ADMINISTER)
     if not any(model.active for model in models):
-        if not administers:
-            yield Step("No model is active yet; an administrator has to activate one.")
-        elif models:
+        if administers and models:
             yield Step(
                 "Activate one of the registered models.", "setwise model activate ID", _MODELS
             )
+        elif not administers:
+            yield Step("There is no model yet, so people read every document.")
         else:
-            yield Step("Train a model on your documents.", "setwise train DATA --out model")
-            yield Step("Register and activate it.", "setwise model add model --activate")
+            yield Step("Add labels and texts, and invite people to read them.", address=START)
+            yield Step(
+                "Or, with labelled documents, train a model and activate it.",
+                "setwise train DATA --out model; setwise model add model --activate",
+            )
     elif unserved and administers:
         yield Step(unserved, "setwise doctor", _MODELS)
     elif unserved:
@@ -222,8 +230,8 @@ def possible(caller: Caller, counts: Counts) -> Iterator[Step]:
     """Yield what a visitor can do here, the daily work first."""
     if caller.may(Permission.REVIEW):
         yield Step(
-            "Review a document: read it, then press the number of the right set. "
-            "Press ? for all shortcuts."
+            "Review a document: read it, then press the number of the right set, or choose its "
+            "labels. Press ? for all shortcuts."
             if counts.waiting
             else "No documents are waiting. Keep the desk open: new documents appear there "
             "automatically.",

@@ -9,13 +9,25 @@ typed into the same class::
         expires_at: Annotated[Instant | None, Input("Expires", widget="date")] = None
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
+from setwise.service.domain.errors import MOST_FAULTS
 from setwise.service.domain.text import instant_in
 
 Widget = Literal[
@@ -41,10 +53,44 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
+def few_unknown(value: object, known: Collection[str]) -> object:
+    """Return an object of a request with at most ``MOST_FAULTS`` unknown members."""
+    if not isinstance(value, dict) or len(value) <= len(known) + MOST_FAULTS:
+        return value
+    unknown = islice((name for name in value if name not in known), MOST_FAULTS)
+    return {name: value[name] for name in [*filter(value.__contains__, known), *unknown]}
+
+
+def _in_blocks(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    """Return a checked list; the error describes its first faults, and no block after those."""
+    if not isinstance(value, list) or len(value) <= MOST_FAULTS:
+        return check(value)
+    number = 0
+    items: list[object] = []
+    for start in range(0, len(value), MOST_FAULTS):
+        end = start + MOST_FAULTS
+        try:
+            items += check(value[start:end])
+        except ValidationError as error:
+            number += error.error_count()
+            if number >= MOST_FAULTS:
+                return check(value[:end])
+    return check(value) if number else items
+
+
+FewFaults = WrapValidator(_in_blocks)
+"""Of a list of any length: a body may have a fault in each of a hundred thousand items."""
+
+
 class RequestBody(Body):
     """Base of request bodies: no silent conversion."""
 
     model_config = ConfigDict(strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown(cls, value: object) -> object:
+        return few_unknown(value, cls.model_fields.keys())
 
 
 def _rfc_3339(value: object) -> datetime:

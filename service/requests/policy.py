@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field
 
 from setwise.service.domain import policy as routing
-from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.policy import PolicyChange, RetrainMode, ThresholdMode
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.segments import (
     MOST_SEGMENTS,
@@ -14,7 +14,7 @@ from setwise.service.domain.routing.segments import (
     GateState,
     SegmentBy,
 )
-from setwise.service.requests import Body, Input, Number, RequestBody
+from setwise.service.requests import Body, FewFaults, Input, Number, RequestBody
 
 _rate = partial(Input, percent="any", required=True)
 _inner_rate = partial(Input, percent="inner", required=True)
@@ -33,6 +33,16 @@ _SOURCES = (
 _AUDITED = (
     ("hold", "Hold it until the audit is done", ""),
     ("send", "Send it, and correct it if the audit finds it wrong", ""),
+)
+
+_RETRAINED = (
+    (
+        "automatic",
+        "Train a model, and activate it while nothing is sent",
+        "Once there is a threshold, a new model is only proposed.",
+    ),
+    ("propose", "Train a model, and propose it", ""),
+    ("never", "Nothing", ""),
 )
 
 
@@ -69,8 +79,26 @@ class Threshold(RequestBody):
 class Audit(RequestBody):
     """How often people check documents without seeing the model's answer."""
 
-    certification_rate: Annotated[Number, _rate("Certification audits, in % of all documents")] = (
-        Field(0.0, description="Share of all documents, read blind to prove the threshold.")
+    certification_rate: Annotated[
+        Number, _rate("Read blind of what could be sent, in %", "These audits prove the threshold.")
+    ] = Field(
+        0.0,
+        description="Share of the documents that could be sent, read blind to prove the threshold; "
+        "of all documents without a `rest_rate`.",
+    )
+    rest_rate: Annotated[
+        Number | None,
+        Input(
+            "Read blind of the rest, in %",
+            "What can hardly be sent proves little: a tenth to a third of the first is enough. "
+            "Empty: the same rate.",
+            percent="any",
+        ),
+    ] = Field(
+        None,
+        description="Share of the documents that can hardly be sent, by their confidence: above 0 "
+        "and at most `certification_rate`, or null for that. Until enough documents have come to "
+        "tell them apart, one rate holds for all.",
     )
     ramp_up_rate: Annotated[
         Number | None,
@@ -82,8 +110,8 @@ class Audit(RequestBody):
         ),
     ] = Field(
         None,
-        description="The same while nothing is sent, because no threshold is certified or the "
-        "breaker has tripped: at least `certification_rate`, or null for that.",
+        description="`certification_rate` while nothing is sent, because no threshold is certified "
+        "or the breaker has tripped: at least as high, or null for the same.",
     )
     training_rate: Annotated[Number, _rate("Training audits, in % of what would be sent")] = Field(
         0.0,
@@ -108,6 +136,7 @@ class Audit(RequestBody):
             overlap_rate=overlap_rate,
             gold_reread_rate=gold_reread_rate,
             ramp_up_rate=self.ramp_up_rate,
+            rest_rate=self.rest_rate,
         )
 
     @classmethod
@@ -115,6 +144,7 @@ class Audit(RequestBody):
         """Return the body for a plan."""
         return cls(
             certification_rate=plan.certification_rate,
+            rest_rate=plan.rest_rate,
             ramp_up_rate=plan.ramp_up_rate,
             training_rate=plan.training_rate,
             mode=plan.mode.value,
@@ -129,14 +159,16 @@ class RuleBody(RequestBody):
     - `exactly_one`: holds back a set that does not contain exactly one of `labels`.
     - `at_most`: holds back a set with more than `n` labels, or more than `n` of `labels` if given.
     - `requires`: holds back a set that contains `label` without all of `labels`.
+    - `versions`: holds back a document of which more than `n` other versions were posted before and
+      not sent, so that nobody words a document anew until it passes.
     """
 
-    kind: Literal["label", "metadata", "exactly_one", "at_most", "requires"]
+    kind: Literal["label", "metadata", "exactly_one", "at_most", "requires", "versions"]
     name: str | None = Field(None, description="What people call it; generated if left out.")
     label: str | None = None
-    labels: list[str] | None = None
+    labels: Annotated[list[str], FewFaults] | None = None
     field: str | None = None
-    values: list[bool | int | float | str] | None = None
+    values: Annotated[list[bool | int | float | str], FewFaults] | None = None
     n: int | None = None
 
 
@@ -208,7 +240,7 @@ class PolicyMembers(RequestBody):
     confidence_floor: Annotated[Number | None, Input("Minimum confidence, from 0 to 1")] = Field(
         None, description="Nothing below it is sent, whatever the threshold."
     )
-    rules: list[RuleBody] = Field(
+    rules: Annotated[list[RuleBody], FewFaults] = Field(
         default_factory=list, description="The first that a document breaks is named."
     )
     segment_by: Annotated[
@@ -230,6 +262,16 @@ class PolicyMembers(RequestBody):
         default_factory=list,
         max_length=MOST_SEGMENTS,
         description="Of `text_length`: characters at which the bands after the first one begin.",
+    )
+    retrain: Annotated[
+        Literal["never", "propose", "automatic"],
+        Input("When there are enough new answers", "", "radio", _RETRAINED),
+    ] = Field(
+        "automatic",
+        description="What happens by itself at 60 answers, and at 1.4 times as many again, if no "
+        "model serves or one that was trained on answers alone. `propose`: a model is trained, and "
+        "registered beside the one that serves; `automatic`: while there is no threshold it is "
+        "activated too if it ranks better than the most frequent sets; `never`: nothing.",
     )
     most_segments: Annotated[int, Input("Segments, at most", required=True)] = Field(
         10,
@@ -273,6 +315,7 @@ class PolicyRequest(PolicyMembers):
             audits=self.audit.as_plan(self.overlap_rate, self.gold_reread_rate),
             rules=[rule.model_dump(exclude_none=True) for rule in self.rules],
             reason=self.reason,
+            retrain=RetrainMode(self.retrain),
             segment_by=SegmentBy()
             if self.segment_by is None
             else SegmentBy(self.segment_by, tuple(self.segment_bounds), self.most_segments),
@@ -332,6 +375,7 @@ class PolicyBody(PolicyMembers):
             rules=[RuleBody.model_validate(rule.declared()) for rule in policy.rules],
             segment_by=by.field,
             segment_bounds=[*by.bounds],
+            retrain=policy.retrain.value,
             most_segments=by.most,
             segments=[SegmentBody.of(policy.gate_named(value)) for value in policy.values],
         )

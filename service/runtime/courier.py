@@ -7,25 +7,69 @@ A courier runs beside the job worker, so that long jobs do not delay messages.
 import queue
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
 from setwise.service.domain.errors import StorageDamaged, StorageUnavailable
-from setwise.service.domain.webhooks import Delivery, DeliveryState, Parcel, ReceiverResponse
+from setwise.service.domain.webhooks import (
+    GONE,
+    Delivery,
+    DeliveryState,
+    Parcel,
+    ReceiverResponse,
+)
 from setwise.service.runtime.polling import LONGEST_PAUSE_S, POLL_S
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.database import Clock
 
-MOST_AT_ONCE = 16
-"""Most attempts in progress in a process; each runs in a thread."""
-
 SHARE = 4
-"""Most attempts in progress to an endpoint, so that one that hangs does not delay the others."""
+"""Most attempts in progress to an endpoint; each runs in a thread."""
+
+MOST_CLAIMED = 100
+"""Most messages claimed for an endpoint, however quickly it answers."""
+
+AHEAD_S = 1.0
+"""Messages are claimed for about this time, in seconds, at an endpoint's recent pace."""
+
+QUICK_S = SHARE * AHEAD_S / MOST_CLAIMED
+"""How quickly an endpoint has to answer, in seconds, to get the largest blocks."""
+
+HELD_S = 10.0
+"""How long a claimed message may wait before it is given back; far less than its lease."""
+
+GATHERED_S = 0.1
+"""How long a response may wait for others, in seconds, before it is recorded."""
 
 log = structlog.get_logger(__name__)
+
+
+class Lane:
+    """Threads that call one endpoint, and how many messages they may have.
+
+    Endpoints share no threads, so that one that hangs does not delay the others.
+    """
+
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(SHARE, thread_name_prefix="delivery")
+        self.claimed = 0
+        self.gone = False
+        self._seconds = AHEAD_S
+
+    def room(self) -> int:
+        """Return how many more messages to claim: none while half of a block is left."""
+        most = max(SHARE, int(MOST_CLAIMED * QUICK_S / self._seconds))
+        return most - self.claimed if self.claimed <= max(most // 2, SHARE - 1) else 0
+
+    def note(self, answer: ReceiverResponse | None) -> None:
+        """Count an answer; a slow or failed one counts at once, quick ones by and by."""
+        self.claimed -= 1
+        if answer is not None:
+            seconds = answer.seconds if answer.accepted else AHEAD_S
+            self._seconds = max(QUICK_S, seconds, 0.7 * self._seconds + 0.3 * seconds)
 
 
 class Courier:
@@ -43,9 +87,11 @@ class Courier:
         self._poll_s = poll_s
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._busy: Counter[str] = Counter()
-        self._answers: queue.SimpleQueue[tuple[Delivery, ReceiverResponse]] = queue.SimpleQueue()
-        self._unrecorded: list[tuple[Delivery, ReceiverResponse]] = []
+        self._lanes: defaultdict[str, Lane] = defaultdict(Lane)
+        self._answers: queue.SimpleQueue[tuple[Delivery, ReceiverResponse | None]] = (
+            queue.SimpleQueue()
+        )
+        self._unrecorded: list[tuple[Delivery, ReceiverResponse | None]] = []
         self._routes_at = time.monotonic()
 
     def start(self) -> None:
@@ -65,20 +111,22 @@ class Courier:
     def run(self) -> None:
         """Deliver messages until `stop` is called."""
         pause_s = self._poll_s
-        with ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="delivery") as pool:
-            while not self._stopping.is_set():
-                try:
-                    self._turn(pool)
-                except (StorageUnavailable, StorageDamaged) as error:
-                    pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-                    log.warning("courier.waits", reason=error.detail, seconds=pause_s)
-                except Exception:
-                    pause_s = LONGEST_PAUSE_S
-                    log.exception("courier.failed", seconds=pause_s)
-                else:
-                    pause_s = self._poll_s
-                    continue
-                self._stopping.wait(pause_s)
+        while not self._stopping.is_set():
+            try:
+                self._turn()
+            except (StorageUnavailable, StorageDamaged) as error:
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                log.warning("courier.waits", reason=error.detail, seconds=pause_s)
+            except Exception:
+                pause_s = LONGEST_PAUSE_S
+                log.exception("courier.failed", seconds=pause_s)
+            else:
+                pause_s = self._poll_s
+                continue
+            self._stopping.wait(pause_s)
+        for lane in self._lanes.values():
+            lane.pool.shutdown()  # what was not begun is given back
+        self._send.close()
         try:
             self._collect(0.0)
             self._record()
@@ -86,19 +134,13 @@ class Courier:
             log.warning("courier.unrecorded", reason=error.detail, attempts=len(self._unrecorded))
         log.info("courier.stopped")
 
-    def _turn(self, pool: ThreadPoolExecutor) -> None:
+    def _turn(self) -> None:
         self._record()
-        claimed: list[Parcel] = []
-        room = MOST_AT_ONCE - self._busy.total()
-        if room:
-            self._route()
-            claimed = self._webhooks.claim(self._busy, room=room, share=SHARE)
-        for parcel in claimed:
-            self._busy[parcel.endpoint.id] += 1
-            pool.submit(self._attempt, parcel)
-        if self._busy.total():
+        self._route()
+        self._claim()
+        if self._lanes:
             self._collect(self._poll_s)
-        elif not claimed:
+        else:
             self._stopping.wait(self._poll_s)
 
     def _route(self) -> None:
@@ -109,7 +151,20 @@ class Courier:
             self._routes_at = now + self._poll_s
             self._webhooks.route()
 
-    def _attempt(self, parcel: Parcel) -> None:
+    def _claim(self) -> None:
+        rooms = {endpoint_id: lane.room() for endpoint_id, lane in self._lanes.items()}
+        claimed_at = time.monotonic()
+        for parcel in self._webhooks.claim(rooms, otherwise=SHARE):
+            lane = self._lanes[parcel.endpoint.id]
+            lane.claimed += 1
+            lane.pool.submit(self._attempt, lane, parcel, claimed_at + HELD_S)
+        for endpoint_id in [name for name, lane in self._lanes.items() if not lane.claimed]:
+            self._lanes.pop(endpoint_id).pool.shutdown(wait=False)
+
+    def _attempt(self, lane: Lane, parcel: Parcel, until: float) -> None:
+        if self._stopping.is_set() or lane.gone or time.monotonic() > until:
+            self._answers.put((parcel.delivery, None))
+            return
         started_at = self._now()
         try:
             answer = self._send(parcel)
@@ -119,40 +174,55 @@ class Courier:
             answer = ReceiverResponse(
                 started_at, 0.0, error=f"a fault of Setwise: {type(error).__name__}"
             )
+        if answer.status == GONE:
+            lane.gone = True
         self._answers.put((parcel.delivery, answer))
 
     def _collect(self, patience_s: float) -> None:
-        """Collect all available responses, after waiting for the first one."""
-        try:
-            while True:
-                block = patience_s > 0
-                delivery, answer = self._answers.get(block, patience_s if block else None)
-                self._busy -= Counter([delivery.endpoint_id])
-                self._unrecorded.append((delivery, answer))
-                patience_s = 0.0
-        except queue.Empty:
-            return
+        """Collect responses, after waiting for the first one.
+
+        While its endpoint has messages to go on with, wait a little for more to record together.
+        """
+        ends = time.monotonic() + patience_s
+        while True:
+            left = ends - time.monotonic()
+            try:
+                delivery, answer = self._answers.get(left > 0, max(left, 0.0))
+            except queue.Empty:
+                return
+            lane = self._lanes[delivery.endpoint_id]
+            lane.note(answer)
+            self._unrecorded.append((delivery, answer))
+            ends = 0.0 if lane.room() else min(ends, time.monotonic() + GATHERED_S)
 
     def _record(self) -> None:
         if not self._unrecorded:
             return
         # Kept until the commit, so that responses survive an unavailable database.
         recorded = self._webhooks.record(self._unrecorded)
-        outcomes = {delivery.id: delivery for delivery in recorded}
-        for delivery, answer in self._unrecorded:
-            after = outcomes.get(delivery.id)
-            write = log.debug if answer.accepted else log.warning
-            write(
-                "delivery.attempted",
-                delivery_id=delivery.id,
-                message_id=delivery.message.id,
-                webhook_id=delivery.endpoint_id,
-                attempt=delivery.attempt,
-                status=answer.status,
-                error=answer.error,
-                seconds=round(answer.seconds, 3),
-                state=after.state.value if after else "taken over",
-            )
-            if after is not None and after.state is DeliveryState.DEAD:
-                log.error("delivery.dead", delivery_id=delivery.id, webhook_id=delivery.endpoint_id)
+        answered = self._unrecorded
         self._unrecorded = []
+        _log(answered, {delivery.id: delivery for delivery in recorded})
+
+
+def _log(
+    answered: Iterable[tuple[Delivery, ReceiverResponse | None]], stored: dict[str, Delivery]
+) -> None:
+    for delivery, answer in answered:
+        if answer is None:
+            continue
+        after = stored.get(delivery.id)
+        write = log.debug if answer.accepted else log.warning
+        write(
+            "delivery.attempted",
+            delivery_id=delivery.id,
+            message_id=delivery.message.id,
+            webhook_id=delivery.endpoint_id,
+            attempt=delivery.attempt,
+            status=answer.status,
+            error=answer.error,
+            seconds=round(answer.seconds, 3),
+            state=after.state.value if after else "taken over",
+        )
+        if after is not None and after.state is DeliveryState.DEAD:
+            log.error("delivery.dead", delivery_id=delivery.id, webhook_id=delivery.endpoint_id)

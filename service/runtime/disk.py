@@ -21,9 +21,16 @@ log = structlog.get_logger(__name__)
 
 
 def fault(folders: Iterable[Path]) -> str | None:
-    """Return which disk is full, or None; what nobody may write, such as a model, needs no room."""
-    for place in map(existing, folders):
-        disk = shutil.disk_usage(place)
+    """Return which disk is full or away, or None.
+
+    What nobody may write, such as a model, needs no room.
+    """
+    for folder in folders:
+        try:
+            place = existing(folder)
+            disk = shutil.disk_usage(place)
+        except OSError as error:
+            return f"{folder} cannot be looked at: {error.strerror}."
         if disk.free < min(LEAST_FREE_BYTES, disk.total / 20) and os.access(place, os.W_OK):
             return f"Only {disk.free / 1e6:.0f} MB are free in {place}: make room."
     return None

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -24,6 +25,10 @@ DRAFT = ".incoming"
 """Ends the name of a local file until it is complete."""
 
 
+class FileChanged(Exception):
+    """A file is no longer the one that was to be replaced."""
+
+
 class FolderOrObjectFiles:
     """Stores files in a folder, or in an object store of fsspec.
 
@@ -35,25 +40,32 @@ class FolderOrObjectFiles:
         self._local = isinstance(self._files, LocalFileSystem)
 
     @contextmanager
-    def create(self, name: str) -> Iterator[Sink]:
+    def create(self, name: str, *, replacing: str | None = None) -> Iterator[Sink]:
         """Yield a file for writing, which appears complete when the block ends.
+
+        ``replacing``: The version of the file that it replaces. Another one is left as it is, with
+        `FileChanged`; in an object store, if it was there when writing began.
 
         Raises `StorageFull` if there is no space left.
         """
-        with disk.needed(), self._draft(name) as file:
+        with disk.needed(), self._draft(name, replacing) as file:
             yield file
 
     @contextmanager
-    def _draft(self, name: str) -> Iterator[Sink]:
+    def _draft(self, name: str, replacing: str | None) -> Iterator[Sink]:
         target = f"{self._root}/{name}"
         # An object appears once it is closed; a local file needs a temporary name until then.
-        draft = f"{target}{DRAFT}" if self._local else target
+        # Each writer has its own: one that lost its job may write beside its successor.
+        draft = f"{target}.{secrets.token_hex(8)}{DRAFT}" if self._local else target
+        self._check(name, replacing)
+        before = self.version(name)
         self._files.makedirs(draft.rsplit("/", 1)[0], exist_ok=True)
         file = self._files.open(draft, "wb")
         try:
             yield cast("Sink", file)
             if self._local:
                 file.close()  # writes the rest, for which there may be no space
+                self._check(name, replacing)
         except BaseException:
             if self._local:
                 with suppress(OSError):
@@ -61,7 +73,7 @@ class FolderOrObjectFiles:
                 Path(draft).unlink(missing_ok=True)
             else:
                 file.discard()
-                with suppress(FileNotFoundError):  # some stores show the object before closing
+                if self.version(name) != before:  # some stores show the object before closing
                     self._files.rm_file(target)
             raise
         file.close()
@@ -73,13 +85,35 @@ class FolderOrObjectFiles:
         """Open a file for reading; raises `FileNotFoundError`."""
         return cast("BinaryIO", self._files.open(f"{self._root}/{name}", "rb"))
 
+    def _check(self, name: str, replacing: str | None) -> None:
+        if replacing not in {None, self.version(name)}:
+            raise FileChanged
+
+    def version(self, name: str) -> str | None:
+        """Return what changes with a file's content; None without the file."""
+        self._files.invalidate_cache()
+        try:
+            return str(self._files.ukey(f"{self._root}/{name}"))
+        except FileNotFoundError:
+            return None
+
     def names(self, folder: str) -> Sequence[str]:
-        """Return the sorted names in a folder; empty without the folder."""
+        """Return the sorted names of complete files and folders; empty without the folder."""
+        return [name for name in self._names(folder) if not name.endswith(DRAFT)]
+
+    def _names(self, folder: str) -> Sequence[str]:
         try:
             entries = self._files.ls(f"{self._root}/{folder}", detail=False, refresh=True)
         except FileNotFoundError:
             return []
         return sorted(path.rstrip("/").rsplit("/", 1)[1] for path in entries)
+
+    def tidy(self, folder: str) -> None:
+        """Delete what writers left in a folder that died before their file was complete."""
+        for name in self._names(folder):
+            if name.endswith(DRAFT):
+                with suppress(FileNotFoundError):
+                    self._files.rm_file(f"{self._root}/{folder}/{name}")
 
     def everything(self) -> Iterator[str]:
         """Yield the names of all complete files, at any depth."""
@@ -117,9 +151,9 @@ class SealedFiles:
         self._writing = writing
 
     @contextmanager
-    def create(self, name: str) -> Iterator[Sink]:
+    def create(self, name: str, *, replacing: str | None = None) -> Iterator[Sink]:
         """Yield a file for writing, which appears complete when the block ends."""
-        with ExitStack() as completion, self._files.create(name) as sink:
+        with ExitStack() as completion, self._files.create(name, replacing=replacing) as sink:
             sealing = _Sealing(sink, self._cipher, name)
             yield sealing
             sealing.end()
@@ -133,9 +167,17 @@ class SealedFiles:
         file.close()
         raise StorageDamaged(f"The stored file {name} is not encrypted, but the service has a key.")
 
+    def version(self, name: str) -> str | None:
+        """Return what changes with a file's content; None without the file."""
+        return self._files.version(name)
+
     def names(self, folder: str) -> Sequence[str]:
         """Return the sorted names in a folder; empty without the folder."""
         return self._files.names(folder)
+
+    def tidy(self, folder: str) -> None:
+        """Delete what writers left in a folder that died before their file was complete."""
+        self._files.tidy(folder)
 
     def remove(self, folder: str) -> None:
         """Delete a folder and its content, if it exists."""
@@ -176,8 +218,7 @@ class SealedFiles:
         for job_id in self._files.names(folder):
             for part in self._files.names(f"{folder}/{job_id}"):
                 for name in self._files.names(f"{folder}/{job_id}/{part}"):
-                    if not name.endswith(DRAFT):
-                        yield f"{folder}/{job_id}/{part}/{name}"
+                    yield f"{folder}/{job_id}/{part}/{name}"
 
     def outdated(self) -> bool:
         """Return whether a file needs another key than the first."""
@@ -194,7 +235,14 @@ class SealedFiles:
     def _reseal(self, name: str) -> bool:
         if not self._outdated(name):
             return False
-        with self.open(name) as old, self.create(name) as new:
+        version = self._files.version(name)
+        # Otherwise a row that an erasure removes in between would come back. What has changed is
+        # looked at again in the next pass.
+        with (
+            suppress(FileChanged),
+            self.open(name) as old,
+            self.create(name, replacing=version) as new,
+        ):
             while content := old.read(FRAME_BYTES):
                 new.write(content)
         return True

@@ -81,6 +81,8 @@ class ModelRegistry:
         self._failed: tuple[_Id, float] | None = None
         self._unreadable: str | None = None
         self._loading: str | None = None
+        self._none_active = False
+        self._starting = False
         self._database_silent = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -95,11 +97,21 @@ class ModelRegistry:
                 f"The active model, {self._unreadable}, cannot be loaded. Put its artifact back "
                 "or activate another model; setwise doctor says what is wrong."
             )
-        if serving is None:
-            raise errors.ModelUnavailable(
+        if serving is None and self._none_active:
+            raise errors.NoModel(
                 "No model is active; add one: setwise model add ARTIFACT --activate."
             )
+        if serving is None:
+            raise errors.ModelUnavailable("Whether a model is active is not known yet.")
         return serving[1]
+
+    def start_fault(self) -> str | None:
+        """Return why requests should go to other servers while this one starts, or None.
+
+        A new server that is still loading the active model would refuse predictions that the
+        servers before it can make. Later loads, such as of the first model, hide no server.
+        """
+        return "The server is starting; ask again in a moment." if self._starting else None
 
     def shadow(self) -> tuple[str, Predictor] | None:
         """Return the shadow model with its id, or None."""
@@ -163,6 +175,7 @@ class ModelRegistry:
             self._database_silent = True
             return
         self._database_silent = False
+        self._none_active = target is None
         if target is None:
             self._unreadable = None
         elif not self._is_settled(target):
@@ -258,7 +271,7 @@ class ModelRegistry:
         if wait:
             self.follow()
         else:
-            self._loading = "The server is starting"
+            self._loading, self._starting = "The server is starting", True
         self._thread = threading.Thread(target=self._watch, name="model-watcher", daemon=True)
         self._thread.start()
 
@@ -271,7 +284,7 @@ class ModelRegistry:
     def _watch(self) -> None:
         if self._serving is None:
             self.follow()
-            self._loading = None
+            self._loading, self._starting = None, False
         # Loaded objects stay. Freezing them keeps the garbage collector from scanning them
         # repeatedly under load.
         gc.collect()

@@ -24,6 +24,8 @@ def open_store(url: str) -> tuple[Any, str]:  # Any: fsspec ships no types
     Raises `ValueError` if no installed library opens such addresses; the message says what to
     install.
     """
+    if "://" not in url:  # a folder, whose name may hold what has a meaning in addresses
+        return LocalFileSystem(), str(Path(url).expanduser().absolute())
     try:
         files, root = url_to_fs(url)
     except ImportError as error:

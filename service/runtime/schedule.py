@@ -8,16 +8,16 @@ from pydantic import TypeAdapter
 
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.certification import Certification
-from setwise.service.domain.jobs import Job
+from setwise.service.domain.jobs import ERASE_TRACES, Job
 from setwise.service.domain.models import CertificationCandidate
 from setwise.service.domain.recalibration import Options
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.runtime.worker import JobReport, Task
 from setwise.service.services.all import Services
 from setwise.service.services.certification import CERTIFICATION
-from setwise.service.services.documents.texts import ERASE_TRACES
 from setwise.service.services.files import EXPORT, SCORING
-from setwise.service.services.models import COMPARE
+from setwise.service.services.labels import FOLLOW_LABEL, FORGET_LABEL
+from setwise.service.services.models import COMPARE, RESCORE
 from setwise.service.services.recalibration import CALIBRATION
 from setwise.service.services.retraining import RETRAINING
 
@@ -29,6 +29,9 @@ SETTLE_DECISIONS_EVERY = timedelta(seconds=10)
 
 CERTIFY_EVERY = timedelta(hours=1)
 """How often to check whether the audits can prove a threshold."""
+
+RETRAIN_EVERY = timedelta(seconds=20)
+"""How often to check whether there are enough new answers for the next model."""
 
 WATCH_AUDITS_EVERY = timedelta(minutes=1)
 """Completed audits are checked at once; this finds documents that are never audited."""
@@ -47,6 +50,10 @@ def tasks(services: Services) -> dict[str, Task]:
     def certify_if_due() -> Mapping[str, object]:
         return outcome_of(services.certification.certify_if_due())
 
+    def retrain_if_due() -> Mapping[str, object]:
+        job = services.retraining.request_if_due()
+        return {} if job is None else {"job_id": job.id}
+
     return {
         "watch_audits": _recurring(watch_audits, WATCH_AUDITS_EVERY),
         "purge_texts": _counting("purged", services.texts.purge, PURGE_EVERY),
@@ -57,6 +64,8 @@ def tasks(services: Services) -> dict[str, Task]:
             "settled", services.reviews.submit_decisions, SETTLE_DECISIONS_EVERY
         ),
         "sweep_files": _counting("swept", services.jobs.sweep_files, SWEEP_FILES_EVERY),
+        FOLLOW_LABEL: Task(services.labels.follow, long=True),
+        FORGET_LABEL: Task(services.labels.forget, long=True),
         CERTIFICATION: Task(partial(_certify, services), long=True),
         "certify_if_due": _recurring(certify_if_due, CERTIFY_EVERY),
         CALIBRATION: Task(partial(_recalibrate, services), long=True),
@@ -64,6 +73,8 @@ def tasks(services: Services) -> dict[str, Task]:
         SCORING: Task(services.files.score, long=True),
         EXPORT: Task(services.files.run_export, long=True),
         COMPARE: Task(services.models.compare_recent, long=True),
+        RESCORE: Task(services.models.rescore, long=True),
+        "retrain_if_due": _recurring(retrain_if_due, RETRAIN_EVERY),
     }
 
 

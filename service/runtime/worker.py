@@ -52,7 +52,7 @@ class JobReport:
     """
 
     def __init__(self, job: Job, jobs: Jobs, stopping: threading.Event) -> None:
-        self._job = job
+        self.job = job
         self._jobs = jobs
         self._stopping = stopping
         self._stored_at = time.monotonic()
@@ -71,17 +71,18 @@ class JobReport:
 
     def checkpoint(self, state: Mapping[str, object]) -> None:
         """Store the state from which another worker can resume."""
-        try:
-            self._jobs.checkpoint(self._job, state)
-        except errors.LeaseLost as error:
-            self.lost.set()
-            raise Interrupted from error
+        with self._lock:
+            try:
+                self.job = self._jobs.checkpoint(self.job, state)
+            except errors.LeaseLost as error:
+                self.lost.set()
+                raise Interrupted from error
 
     def store(self) -> None:
         """Renew the lease and store progress, or mark the job as lost."""
         with self._lock:  # called by the job's thread and the thread that renews the lease
             try:
-                self._jobs.renew(self._job, progress=self.progress, message=self.message)
+                self._jobs.renew(self.job, progress=self.progress, message=self.message)
             except errors.LeaseLost:
                 self.lost.set()
             except errors.ServiceError as error:  # retried while the lease lasts
@@ -182,31 +183,31 @@ class Worker:
                 result = task.run(job, report)
         except Interrupted:
             if not report.lost.is_set():
-                self._jobs.give_back(job)
+                self._jobs.give_back(report.job)
                 log.info("job.returned")
         except HOPELESS as error:
             self._record(
-                partial(self._jobs.fail, code=error.code(), hopeless=True), job, error.detail
+                partial(self._jobs.fail, code=error.code(), hopeless=True), report.job, error.detail
             )
             log.info("job.refused", reason=error.detail)
         except errors.StorageSlow as error:  # it would be as slow again and again
-            self._record(partial(self._jobs.fail, code=error.code()), job, error.detail)
+            self._record(partial(self._jobs.fail, code=error.code()), report.job, error.detail)
             log.warning("job.failed", attempt=job.attempt, reason=error.detail)
         except MISSING as error:
-            self._record(self._jobs.postpone, job, error.detail)
+            self._record(self._jobs.postpone, report.job, error.detail)
             log.info("job.waits", reason=error.detail)
         except errors.ServiceError as error:
-            self._record(partial(self._jobs.fail, code=error.code()), job, error.detail)
+            self._record(partial(self._jobs.fail, code=error.code()), report.job, error.detail)
             log.warning("job.failed", attempt=job.attempt, reason=error.detail)
         except Exception as error:
             log.exception("job.failed", attempt=job.attempt)
             # Its message could quote a document, so store only its type.
-            self._record(self._jobs.fail, job, type(error).__name__)
+            self._record(self._jobs.fail, report.job, type(error).__name__)
         else:
             if task.every is not None:
-                self._record(self._jobs.repeat, job, task.every)
+                self._record(self._jobs.repeat, report.job, task.every)
             else:
-                self._record(self._jobs.succeed, job, result)
+                self._record(self._jobs.succeed, report.job, result)
             log.debug("job.done", result=result)
 
     def _record(self, save: Callable[..., Job], job: Job, outcome: object) -> None:

@@ -19,9 +19,7 @@ from setwise.service.domain.breaker import (
     TripCause,
     Unvouched,
     Watch,
-    WatchedAudit,
     ends_audit,
-    one_for_each_document,
     would_be_sent,
 )
 from setwise.service.domain.certification import Certification, Scorer
@@ -31,6 +29,7 @@ from setwise.service.domain.errors import (
     FieldFault,
     InvalidRequest,
 )
+from setwise.service.domain.evidence import CheckedDocument, one_of_each
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
@@ -72,7 +71,7 @@ class Breaker(Recorded):
             tried = None if trip is None else _tried_since(transaction, trip)
         return BreakerState(
             watch=watch,
-            accuracy=share([audit.evidence for audit in watch.audits], watch.gate.risk),
+            accuracy=share([_by_people(audit) for audit in watch.audits], watch.gate.risk),
             rule=self.rule,
             trip=trip,
             trips=tuple(trips),
@@ -287,15 +286,18 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime, gate: Gate
         # Before its certificate a segment was sent among others, which promises it nothing.
         starts.append((proof.id, proof.created_at))
     after, since = max(starts, default=(None, None))
-    watched = transaction.breakers.audits(scorer, after=after, limit=MOST_AUDITS, segment=segment)
-    ends = [audit.finished_at for audit in watched if audit.finished_at is not None]
+    watched = transaction.evidence.watched(scorer, after=after, limit=MOST_AUDITS, segment=segment)
+    ends = [audit.ended_at for audit in watched if audit.ended_at is not None]
     finished = max([*ends, *([] if since is None else [since])], default=None)
     overdue = transaction.breakers.overdue_since(
         scorer, after=after, read_by=read_by, segment=segment
     )
     target = gate.policy.target_accuracy
-    same_target = [audit for audit in watched if audit.target_accuracy == target]
-    audits = one_for_each_document(same_target)
+    policies = transaction.policies.of(audit.policy_version for audit in watched)
+    same_target = [
+        audit for audit in watched if policies[audit.policy_version].target_accuracy == target
+    ]
+    audits = one_of_each(same_target)
     return Watch(
         gate=gate,
         scorer=scorer,
@@ -314,15 +316,22 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime, gate: Gate
     )
 
 
+def _by_people(audit: CheckedDocument) -> CheckedDocument:
+    """Return an audit without outcomes, which need not be a random sample."""
+    if audit.check is None or audit.check.outcome_agreed is None:
+        return audit
+    return audit._replace(check=replace(audit.check, outcome_agreed=None))
+
+
 def _found_wrong_often(watch: Watch) -> bool:
     """Return whether the audits raise the alarm without the overdue ones."""
-    right = [audit.right is not False for audit in watch.audits]
+    right = [audit.found_right is not False for audit in watch.audits]
     path = _path(watch.audits, right, watch.gate.policy.target_accuracy)
     return max(path, default=0.0) >= watch.run_length
 
 
 def _path(
-    audits: Sequence[WatchedAudit], right: Sequence[bool], target: float
+    audits: Sequence[CheckedDocument], right: Sequence[bool], target: float
 ) -> tuple[float, ...]:
     """Return the detector's statistic after each audit."""
     path = drift_statistic(right, target, stands_for=[audit.stands_for for audit in audits])

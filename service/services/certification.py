@@ -8,16 +8,15 @@ from typing import Any
 
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
-    AuditedPrediction,
+    Arrivals,
     AuditPace,
     Certification,
     CertificationOutlook,
     NextAttempt,
     Score,
     Scorer,
-    bets_since,
-    gather,
 )
+from setwise.service.domain.certification.proofs import bets_since, gather
 from setwise.service.domain.errors import (
     CertificationNotFound,
     FieldFault,
@@ -25,25 +24,34 @@ from setwise.service.domain.errors import (
     NotEnoughReviews,
     StaleVersion,
 )
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import CertificationCandidate, ModelVersion
 from setwise.service.domain.policy import Gate, Policy
-from setwise.service.domain.routing.audits import READING_TIME, Lottery, RereadDraw
-from setwise.service.domain.routing.segments import OTHER, value_of
+from setwise.service.domain.routing.audits import READING_TIME, Lottery
+from setwise.service.domain.routing.segments import ALL, OTHER, value_of
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.proofs import (
+    ALL_AT_ONCE,
     SCHEDULE,
     ProofAttempt,
     ProofProgress,
     ProofQuestion,
     Schedule,
     answer,
+    once_each,
     retested,
     spent,
 )
+from setwise.service.services.analysis.strata import (
+    LEAST_CONFIDENCES,
+    MOST_STREAM,
+    Divided,
+    divided,
+)
 from setwise.service.services.jobs import Requesting
 from setwise.service.services.models import known_model, scored_again
-from setwise.service.services.policy import adopt, certified, take_up
+from setwise.service.services.policy import adopt, aimed, certified, take_up
 from setwise.service.services.ports import ModelLoader, Progress
 from setwise.service.stores.transaction import Transaction
 
@@ -52,9 +60,6 @@ CERTIFICATION = "certification"
 
 MOST_CONFIDENCES = 200_000
 """Most predictions, the newest, whose confidences are candidate thresholds."""
-
-LEAST_CONFIDENCES = 100
-"""Fewest predictions of a segment whose confidences are its candidate thresholds."""
 
 OUTLOOK_CONFIDENCES = 5_000
 """Most predictions, the newest, whose confidences say how many audits the first attempt needs."""
@@ -72,8 +77,9 @@ class Certifications(Requesting):
     """Attempts to prove a threshold for a model and calibrator, from adjudicated audits.
 
     All attempts for one model share the policy's risk, with any of its calibrators, because each
-    uses the audits of the earlier ones. However many attempts there are, the probability of a wrong
-    certificate stays below it. After a drift alarm all evidence is new, so the risk is too.
+    uses the audits of the earlier ones. Looks by the schedule share that of their family, attempts
+    on demand a reserve. However many there are, the probability of a wrong certificate stays below
+    the risk. After a drift alarm all evidence is new, so the risk is too.
     """
 
     lottery: Lottery
@@ -146,16 +152,35 @@ class Certifications(Requesting):
         question = self._question(transaction, scorer, key)
         gate, gathered = question.gate, question.gathered
         before = last_attempt(transaction, gate, scorer)
+        asked = self._asked(question, before)
+        look, half = asked.look, question.on_demand.risk
         new = gathered.drawn - (0 if before is None else before.evidence.n_drawn)
-        state = gathered.unfinished, gathered.undecided
-        asked = gate.policy.target_accuracy, gate.risk
         same = before is not None and (
             new == 0
-            and (before.target_accuracy, before.risk) == asked
-            and (before.evidence.unfinished, before.evidence.undecided) == state
+            and (before.target_accuracy, before.risk) == (gate.policy.target_accuracy, gate.risk)
+            and (before.evidence.unfinished, before.evidence.undecided)
+            == (gathered.unfinished, gathered.undecided)
         )
-        left, gains = question.left, gathered.drawn > 0 and not same
-        return NextAttempt(gate.key, gathered.drawn, max(new, 0), question.risk, left, gains)
+        return NextAttempt(
+            segment=gate.key,
+            audits=gathered.drawn if look is None or look.n is None else look.n,
+            new_audits=max(new, 0),
+            reserve=half if look is None else 0.0,
+            left=half if look is None else 2.0 * half,
+            missing=question.missing(self.schedule, before),
+            gains=look is not None or (gathered.drawn > 0 and not same),
+        )
+
+    def _asked(
+        self, question: ProofQuestion, before: Certification | None, *, at_once: bool = False
+    ) -> ProofQuestion:
+        """Return what an attempt on demand asks.
+
+        That is the look by the schedule if it is due, the last look again if more is known of its
+        audits, or else a test that spends from the reserve.
+        """
+        due = question.due(self.schedule, before, at_once=at_once)
+        return due or question.again or question.on_demand
 
     def in_force(self, caller: Caller) -> list[Certification]:
         """Return the certificates that let label sets be sent now."""
@@ -170,36 +195,32 @@ class Certifications(Requesting):
         self, transaction: Transaction, scorer: Scorer, keys: Sequence[str | None]
     ) -> list[ProofProgress]:
         """Return how far each segment of what serves is on the way to its next attempt."""
-        drawn = _drawn(transaction, scorer)
-        return [
-            self._progress(transaction, self._question(transaction, scorer, key, drawn))
-            for key in keys
-        ]
+        drawn = _counted(transaction, scorer)
+        questions = (self._question(transaction, scorer, key, drawn, draws=False) for key in keys)
+        return [self._progress(transaction, question) for question in questions]
 
     def _progress(self, transaction: Transaction, question: ProofQuestion) -> ProofProgress:
         gate, audits = question.gate, question.gathered.drawn
         newest = last_attempt(transaction, gate, question.scorer)
-        missing = self.schedule.missing(
-            gate, newest, audits, risk=question.risk, again=question.unseen
-        )
+        missing = question.missing(self.schedule, newest)
         return ProofProgress(audits, missing if gate.policy.certified else None, newest)
 
     def _outlook(
         self, transaction: Transaction, question: ProofQuestion, rate: float | None
     ) -> CertificationOutlook:
         gate, scorer = question.gate, question.scorer
-        progress = self._progress(transaction, question)
+        progress, arrivals = (
+            self._progress(transaction, question),
+            self._arrivals(transaction, question),
+        )
         before, missing = progress.newest, progress.missing
         if before is None:
             needed, reason = self._expected(transaction, question)
+            if needed is not None:
+                needed = arrivals.targeted(needed, gate.certification_rate(scorer))
         else:
             needed, reason = progress.needed, before.reason
         further = None if needed is None else max(needed - progress.audits, 0)
-        now = self.now()
-        documents, first = transaction.certifications.arrivals(
-            now - _LATELY, gate.policy.confidence_floor or 0.0, gate.segment
-        )
-        a_week = documents / max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
         rates = [gate.certification_rate(scorer), *([] if rate is None else [rate])]
         state, target = gate.state, gate.policy.target_accuracy
         holds = state.certificate_id is not None and gate.sends and state.certified_for == scorer
@@ -213,11 +234,23 @@ class Certifications(Requesting):
             reason=None if certified else reason,
             further_audits=further,
             next_attempt_in=missing,
-            documents_a_week=a_week,
+            documents_a_week=arrivals.documents,
             paces=()
             if awaited is None
-            else tuple(AuditPace.at(each, a_week, awaited) for each in rates),
+            else tuple(AuditPace.at(each, arrivals, awaited) for each in rates),
         )
+
+    def _arrivals(self, transaction: Transaction, question: ProofQuestion) -> Arrivals:
+        """Return how many documents of a gate come a week, on average of the last ones."""
+        gate, now = question.gate, self.now()
+        documents, rest, first = transaction.certifications.arrivals(
+            now - _LATELY,
+            gate.policy.confidence_floor or 0.0,
+            gate.segment,
+            below=gate.audited_from(question.scorer),
+        )
+        weeks = max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
+        return Arrivals(documents / weeks, rest / weeks, gate.audits.rest_rate or 0.0)
 
     def _expected(
         self, transaction: Transaction, question: ProofQuestion
@@ -230,7 +263,9 @@ class Certifications(Requesting):
             question.scorer, limit=OUTLOOK_CONFIDENCES, segment=question.gate.segment
         )
         nothing = gather([], {}, rules=question.gate.policy.rules, read_by=self.now())
-        needed = answer(replace(question, gathered=nothing), predicted).further_audits
+        needed = answer(
+            replace(question, gathered=nothing, look=ALL_AT_ONCE), predicted
+        ).further_audits
         if needed is not None:
             return needed, None
         reread = question.gate.audits.gold_reread_rate
@@ -276,7 +311,9 @@ class Certifications(Requesting):
     ) -> list[Certification]:
         """Store and return a new attempt; activate a proved threshold.
 
-        With segments, attempts are made for all that have enough audits.
+        If no look is due by the schedule, it spends from a reserve. With segments, attempts are
+        made where one is due.
+
         Raises `NotEnoughReviews` if nothing has been predicted yet; `InvalidRequest` if no segment
         has enough audits, or there is no such segment; `StaleVersion` if the policy has changed in
         the meantime; try again.
@@ -318,7 +355,10 @@ class Certifications(Requesting):
         if since is not None and not stated:
             premises = {"documents_since": since}
         always = policy.whole is not None
-        attempts = self._try(scorer, _keys(policy), requested_by, always=always, premises=premises)
+        # Nothing shows what audits say of a model before it serves: its first look may come now.
+        attempts = self._try(
+            scorer, _keys(policy), requested_by, always=always, at_once=always, premises=premises
+        )
         if not attempts:
             raise InvalidRequest("No segment has enough audits for an attempt.")
         return attempts
@@ -343,9 +383,9 @@ class Certifications(Requesting):
         for start in range(0, len(waiting), BLOCK):
             report(start / len(waiting), f"{start} of {len(waiting)} documents")
             with self.begin(read_only=True) as transaction:
-                stored = transaction.certifications.documents(waiting[start : start + BLOCK])
+                stored = transaction.predictions.several(waiting[start : start + BLOCK])
             scores = [
-                Score(document.id, scorer, scored.labels, scored.confidence, self.now())
+                Score(document.id, scorer, scored.best.labels, scored.best.confidence, self.now())
                 for document, scored in scored_again(loaded, stored)
                 if not scored.out_of_domain  # it would never send these
             ]
@@ -356,9 +396,11 @@ class Certifications(Requesting):
     def certify_if_due(self) -> list[Certification]:
         """Certify where the policy needs a certificate and enough audits are new.
 
-        New segments are listed and the certificates in force are tested again first.
+        New segments are listed, audits are aimed, and the certificates in force are tested again
+        first.
         """
         self.list_segments()
+        self.aim_audits()
         self.retest()
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
@@ -374,18 +416,26 @@ class Certifications(Requesting):
         requested_by: str,
         *,
         always: bool,
+        at_once: bool = False,
         premises: Mapping[str, Any] = MappingProxyType({}),  # Any: of the evidence
     ) -> list[Certification]:
-        """Make attempts for these segments, always or where they are due."""
+        """Make attempts for these segments, always or where the schedule makes a look.
+
+        ``at_once``: Begin new families, however few audits there are.
+        """
         attempts = []
         for key in keys:
             with self.begin(read_only=True) as transaction:
-                question = self._question(transaction, scorer, key)
-                if not always and not self._due(transaction, question):
+                asked = self._question(transaction, scorer, key)
+                before = last_attempt(transaction, asked.gate, scorer)
+                due = asked.due(self.schedule, before, at_once=at_once)
+                if due is None and not always:
                     continue
+                question = due or self._asked(asked, before)
                 predicted = _predicted(transaction, question)
+                strata = _divided(transaction, question)
                 values = _covers(transaction, question)
-            evidence = replace(answer(question, predicted), values=values, **premises)
+            evidence = replace(answer(question, predicted, strata), values=values, **premises)
             attempts.append(
                 self._store(ProofAttempt(self.new_id(), question, evidence), requested_by)
             )
@@ -411,6 +461,34 @@ class Certifications(Requesting):
             self._note(transaction, SYSTEM, "policy.segments_listed", changed.version, values=new)
         return new
 
+    def aim_audits(self) -> Policy | None:
+        """Have documents that could be sent audited more often, once that is known of a scorer.
+
+        Returns the new policy, or None if nothing changes.
+        """
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            if aimed(transaction, policy, transaction.certifications.serving()) is policy:
+                return None
+        with self.begin() as transaction:
+            transaction.policies.lock()
+            policy = transaction.policies.current()
+            changed = aimed(transaction, policy, transaction.certifications.serving())
+            if changed is policy:
+                return None
+            changed = replace(
+                changed, version=self.new_id(), created_at=self.now(), created_by=SYSTEM.id
+            )
+            transaction.policies.add(changed, replacing=policy.version)
+            self._note(
+                transaction,
+                SYSTEM,
+                "policy.audits_aimed",
+                changed.version,
+                audited_from={gate.key or ALL: gate.state.audited_from for gate in changed.gates},
+            )
+        return changed
+
     def retest(self) -> Policy | None:
         """Raise a threshold in force if audits since its certificate speak against it.
 
@@ -430,7 +508,7 @@ class Certifications(Requesting):
             proof = transaction.certifications.get(gate.state.certificate_id or "")
             if proof is None or gate.tripped:
                 return None
-            audited = transaction.certifications.audited(proof.scorer)
+            audited = transaction.evidence.audited(proof.scorer)
             audits = self._reread(transaction, _of_gate(gate, audited))
         proved = proof.proved(policy.confidence_floor)
         bets = bets_since(audits, proof.id, self.now() - self.reading_time)
@@ -483,84 +561,81 @@ class Certifications(Requesting):
             for key in _keys(policy):
                 question = self._question(transaction, scorer, key)
                 gate = question.gate
-                new = last_attempt(transaction, gate, scorer) is None
+                before = last_attempt(transaction, gate, scorer)
                 sends = gate.sends and gate.state.certified_for != scorer
-                if not (new and sends) and not self._due(transaction, question):
-                    continue
-                if question.gathered.audits:
-                    predicted = _predicted(transaction, question)
-                    evidence = answer(question, predicted)
+                due = question.due(self.schedule, before, at_once=before is None and sends)
+                if due is not None:
+                    strata = _divided(transaction, due)
+                    evidence = answer(due, _predicted(transaction, question), strata)
                     evidence = replace(evidence, values=_covers(transaction, question))
-                    attempt = ProofAttempt(self.new_id(), question, evidence)
-                    self._add(transaction, attempt, requested_by)
+                    self._add(transaction, ProofAttempt(self.new_id(), due, evidence), requested_by)
         return adopt(transaction, scorer, version=self.new_id(), now=self.now())
-
-    def _due(self, transaction: Transaction, question: ProofQuestion) -> bool:
-        before = last_attempt(transaction, question.gate, question.scorer)
-        # A number that depends on results would choose the moment by them.
-        missing = self.schedule.missing(
-            question.gate,
-            before,
-            question.gathered.drawn,
-            risk=question.risk,
-            again=question.unseen,
-        )
-        return missing == 0
 
     def _question(
         self,
         transaction: Transaction,
         scorer: Scorer,
         key: str | None,
-        drawn: Sequence[AuditedPrediction] | None = None,
+        drawn: Sequence[CheckedDocument] | None = None,
+        *,
+        draws: bool = True,
     ) -> ProofQuestion:
-        """Return what to prove for a segment; ``drawn`` are the scorer's audits if at hand."""
+        """Return what to prove for a segment.
+
+        ``drawn``: The scorer's audits if at hand.
+        ``draws``: Whether audits say what was drawn for their second reading: a proof needs it.
+        """
         policy, store = transaction.policies.current(), transaction.certifications
         gate = policy.gate_of(key)
         every = _of_gate(gate, _drawn(transaction, scorer) if drawn is None else drawn)
         alarm = _alarm(transaction, gate)
-        audits = self._reread(
-            transaction, [audit for audit in every if alarm is None or audit.id > alarm]
-        )
+        audits = [audit for audit in every if alarm is None or audit.id > alarm]
+        if draws:
+            audits = self._reread(transaction, audits)
         policies = transaction.policies.of(audit.policy_version for audit in audits)
-        risks = store.risks(scorer.model_version, after=alarm)
-        deciding = transaction.policies.of(version for version, _ in risks)
-        attempts = [(deciding[version], risk) for version, risk in risks]
-        elsewhere, left = spent(policy, attempts)
-        return ProofQuestion(
+        history = store.since(scorer.model_version, after=alarm)
+        paying = once_each(history)
+        deciding = transaction.policies.of(attempt.policy_version for attempt in paying)
+        elsewhere, left = spent(
+            policy, [(deciding[each.policy_version], each.evidence.risk) for each in paying]
+        )
+        gathered = gather(
+            audits,
+            {
+                version: then.rules
+                for version, then in policies.items()
+                if gate.counts_audits_of(then)
+            },
+            rules=policy.rules,
+            read_by=self.now() - self.reading_time,
+        )
+        question = ProofQuestion(
             gate=gate,
             scorer=scorer,
             attempt=store.attempts(scorer.model_version) + 1,
-            place=store.place(scorer.model_version, gate.key, after=alarm),
-            gathered=gather(
-                audits,
-                {
-                    version: then.rules
-                    for version, then in policies.items()
-                    if gate.counts_audits_of(then)
-                },
-                rules=policy.rules,
-                read_by=self.now() - self.reading_time,
-            ),
+            place=1,
+            gathered=gathered,
             set_aside=len(every) - len(audits),
             elsewhere=elsewhere,
             left=left,
             unseen=any(policy.gate_of(audit.segment).unseen for audit in audits),
         )
+        return question.after([attempt for attempt in history if attempt.segment == gate.key])
 
     def _reread(
-        self, transaction: Transaction, drawn: Sequence[AuditedPrediction]
-    ) -> list[AuditedPrediction]:
+        self, transaction: Transaction, drawn: Sequence[CheckedDocument]
+    ) -> list[CheckedDocument]:
         """Return audits with the chance of a second reading and what was drawn."""
         policies = transaction.policies.of(each.policy_version for each in drawn)
-        audits = []
-        for each in drawn:
-            reread = None if each.reading is None else each.reading.reread
-            if reread is None:
-                share = policies[each.policy_version].audits.gold_reread_rate
-                reread = RereadDraw(share, self.lottery.reread(each.client_id, each.name))
-            audits.append(each._replace(reread=reread))
-        return audits
+        return [
+            each
+            if each.reread_draw is not None
+            else each._replace(
+                reread_rate=policies[each.policy_version].audits.gold_reread_rate,
+                reread_draw=self.lottery.reread(each.client_id, each.name),
+            )
+            for each in drawn
+        ]
 
     def _store(self, attempt: ProofAttempt, requested_by: str) -> Certification:
         with self.begin() as transaction:
@@ -628,12 +703,23 @@ def _keys(policy: Policy, segment: str | None = None) -> list[str | None]:
     return [gate.key for gate in gates]
 
 
-def _drawn(transaction: Transaction, scorer: Scorer) -> list[AuditedPrediction]:
-    store = transaction.certifications
+def _drawn(transaction: Transaction, scorer: Scorer) -> list[CheckedDocument]:
+    store = transaction.evidence
     return sorted([*store.audited(scorer), *store.held_back(scorer)], key=lambda audit: audit.id)
 
 
-def _of_gate(gate: Gate, audits: Sequence[AuditedPrediction]) -> list[AuditedPrediction]:
+def _counted(transaction: Transaction, scorer: Scorer) -> list[CheckedDocument]:
+    """Return the same without what only a proof reads, unless it decides which of them count."""
+    store = transaction.evidence
+    if not store.others_answered(scorer):
+        audits = store.counted(scorer)
+        gate_of = transaction.policies.current().gate_of_stored
+        if all(gate_of(audit.segment, None) is not None for audit in audits):
+            return audits
+    return _drawn(transaction, scorer)
+
+
+def _of_gate(gate: Gate, audits: Sequence[CheckedDocument]) -> list[CheckedDocument]:
     """Return the audits of the documents that a gate decides on."""
     return [audit for audit in audits if gate.has(audit.segment, audit.metadata)]
 
@@ -677,14 +763,7 @@ def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) 
     proving, others = transaction.certifications.of_others(
         scorer, since=since, limit=MOST_UNAUDITED
     )
-    policies = transaction.policies.of(each.policy_version for each in proving)
-    gates = [policies[each.policy_version].gate_of(each.segment) for each in proving]
-    drawn = [
-        each
-        for each, gate in zip(proving, gates, strict=True)
-        if not each.held_back or each.draw < gate.certification_rate(each.scorer)
-    ]
-    return [each.id for each in (*drawn, *others)]
+    return [each.id for each in (*proving, *others)]
 
 
 def _predicted(transaction: Transaction, question: ProofQuestion) -> list[float]:
@@ -698,3 +777,15 @@ def _predicted(transaction: Transaction, question: ProofQuestion) -> list[float]
     if len(confidences) >= LEAST_CONFIDENCES:
         return confidences
     return unaudited(question.scorer, limit=MOST_CONFIDENCES)
+
+
+def _divided(transaction: Transaction, question: ProofQuestion) -> Divided | None:
+    """Return the stream that audits at two rates came from; None with one rate."""
+    store, scorer, gate = transaction.certifications, question.scorer, question.gate
+    return divided(
+        scorer,
+        gate,
+        question.gathered.audits,
+        lambda: store.stream(scorer, limit=MOST_STREAM, segment=gate.segment),
+        transaction.policies.of,
+    )

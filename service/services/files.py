@@ -1,8 +1,9 @@
 """Score uploaded files of documents, and export stored rows as files.
 
 Scoring stores a checkpoint after each block and gives each line an idempotency key, so a worker
-that resumes after a crash predicts no line twice. An export reads one snapshot of the database,
-however long it takes, and keeps one page of rows in memory.
+that resumes after a crash predicts no line twice. An export keeps one page of rows in memory. A job
+reads all pages in one snapshot of the database; a streamed export holds no connection between two
+pages, because its reader decides how long that takes.
 """
 
 import gzip
@@ -12,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from setwise.models.parallel import ahead
@@ -72,8 +74,17 @@ EXPORT = "export"
 BLOCK = 256
 """Documents predicted together, between two checkpoints."""
 
-PAGE = 500
-"""Rows of an export that are in memory together."""
+LONGEST_FAULT = 300
+"""Characters of the first problem that a job shows."""
+
+PAGE, PAGE_WITH_CONTENT = 500, 50
+"""Rows of an export that are in memory together; documents may be large."""
+
+PART_S = 2.0
+"""Seconds of an export that are lost at most if its worker dies."""
+
+ReadPage = Callable[[str | None], list[Row]]
+"""Returns the page of rows after an id."""
 
 
 class Upload:
@@ -111,6 +122,21 @@ class _Place:
     documents: int = 0
     predicted: int = 0
     faulty: int = 0
+    first_fault: str = ""
+    """The first problem of a line, for people."""
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class _ExportPlace:
+    """Progress of an export."""
+
+    after: str | None = None
+    """The last row that is written."""
+    last: str | None = None
+    """The last row of the export; None before it begins."""
+    parts: int = 0
+    rows: int = 0
     done: bool = False
 
 
@@ -214,9 +240,10 @@ class Files(Recorded):
         Every document is routed, sent or queued, and audited like a single one. If a line has no
         valid document, or one that cannot be predicted, the result describes the problem.
 
-        Raises `InvalidRequest` if the file is missing, is damaged gzip, or has too many lines or
-        bytes; `ModelUnavailable` or `StorageUnavailable` if predictions cannot be made or stored
-        now, or a cluster to make them does not answer; the job is then retried.
+        Raises `InvalidRequest` if the file is missing, is damaged gzip, has too many lines or
+        bytes, or if none of its documents could be predicted; `ModelUnavailable` or
+        `StorageUnavailable` if predictions cannot be made or stored now, or a cluster to make them
+        does not answer; the job is then retried.
         """
         place = _Place(**cast("dict[str, Any]", dict(job.checkpoint or {})))  # Any: as stored
         if not place.done:
@@ -224,12 +251,18 @@ class Files(Recorded):
             progress.checkpoint(asdict(place))
         # The predictions contain the documents now.
         self.store.remove(upload_folder(job.id))
-        return {
+        if not place.predicted:
+            raise errors.InvalidRequest(_nothing_predicted(place))
+        counts = {
             "documents": place.documents,
             "predicted": place.predicted,
             "faulty": place.faulty,
             "location": f"/v1/jobs/{job.id}/result",
         }
+        if not place.faulty:
+            return counts
+        fault = f"Finished with errors: {place.faulty} of {place.documents} documents refused."
+        return {**counts, "message": f"{fault} {place.first_fault}"}
 
     def _score_rest(self, job: Job, place: _Place, progress: Progress) -> _Place:
         total = max(1, cast("int", job.payload["bytes"]))
@@ -254,9 +287,10 @@ class Files(Recorded):
     def _begun(self, workers: Workers | None, lines: Sequence[UploadedLine]) -> _Block:
         if not lines:
             return _Block([])
-        active = self.predictors.active()
-        read = [(line, line.document(answered=active.external)) for line in lines]
-        if workers is None:
+        active = self._active()
+        external = active is not None and active.external
+        read = [(line, line.document(answered=external)) for line in lines]
+        if workers is None or active is None:
             return _Block(read)
         documents = [document for _, document in read if not isinstance(document, BadLine)]
         collect = workers.begin(_scores, active, documents)
@@ -266,6 +300,12 @@ class Files(Recorded):
             return [by_identity[id(document)] for document in part]
 
         return _Block(read, score)
+
+    def _active(self) -> Predictor | None:
+        try:
+            return self.predictors.active()
+        except errors.NoModel:
+            return None
 
     def _predict(self, job: Job, place: _Place, block: _Block) -> _Place:
         caller = Caller(
@@ -302,6 +342,7 @@ class Files(Recorded):
             documents=place.documents + len(rows),
             predicted=place.predicted + predicted,
             faulty=place.faulty + len(rows) - predicted,
+            first_fault=place.first_fault or _first_fault(rows),
         )
 
     # Exports
@@ -310,7 +351,8 @@ class Files(Recorded):
         """Return the parts of an export; raise errors before the first part.
 
         Clients get their own predictions and outcomes. Leads and administrators get those of all
-        clients, and annotations. Only administrators get the audit trail.
+        clients, and annotations. Only administrators get the audit trail. The export has the rows
+        that exist now, each as it is when its part is read.
 
         Raises `Forbidden` or `InvalidRequest` if the caller may not read these rows, or the request
         is invalid; `BlindReviewHeld` if the caller holds a blind review.
@@ -320,7 +362,13 @@ class Files(Recorded):
             if request.what is not Exported.AUDIT_EVENTS:
                 disclose_all(transaction, self.now, caller)
             self._note(transaction, caller, "export.read", request.what.value, **request.as_json())
-        return self._parts(request, client_id)
+            last = transaction.history.last_id(request.what)
+
+        def read(after: str | None) -> list[Row]:
+            with self.begin(read_only=True) as transaction:
+                return _page(transaction, request, client_id, after)
+
+        return self._parts(request, read, last or "")
 
     def submit_export(self, caller: Caller, request: ExportRequest) -> Job:
         """Queue an export job; raises the errors of `export`."""
@@ -344,51 +392,79 @@ class Files(Recorded):
         return job
 
     def run_export(self, job: Job, progress: Progress) -> Mapping[str, object]:
-        """Run an export job; return the number of rows.
+        """Run an export job from its checkpoint; return the number of rows.
 
-        After an interruption it starts again, with a new snapshot of the database.
+        It has the rows that exist when it first runs, read in one snapshot of the database; after
+        an interruption, the rest is read in another one.
         """
         payload = cast("dict[str, Any]", dict(job.payload))  # Any: JSON of `submit_export`
         request = ExportRequest.from_json(payload["wanted"])
-        rows = 0
-
-        def count(n: int) -> None:
-            nonlocal rows
-            rows = n
-            progress(0.5, f"{n} rows")
-
-        name = f"{result_folder(job.id)}/{0:08d}.{request.written.value}"
-        with self.store.create(name) as sink:
-            for part in self._parts(request, payload.get("client_id"), count):
-                sink.write(part)
-        return {"rows": rows, "location": f"/v1/jobs/{job.id}/result"}
-
-    def _parts(
-        self,
-        request: ExportRequest,
-        client_id: str | None,
-        count: Callable[[int], None] | None = None,
-    ) -> Iterator[bytes]:
-        started, total = self.stopwatch(), 0
-        span = Span(client_id, request.created_from, request.created_before)
-        yield header(request.written, request.columns)
-        after = request.after
+        place = _ExportPlace(**cast("dict[str, Any]", dict(job.checkpoint or {})))  # Any: as stored
         with self.begin(read_only=True, snapshot=True) as transaction:
-            while True:
-                rows = _page(transaction, request, span, after)
-                if rows:
-                    yield lines(request.written, rows)
-                total += len(rows)
-                if count is not None:
-                    count(total)
-                if len(rows) < PAGE:
-                    return
-                after = str(rows[-1]["id"])
-                if self.stopwatch() - started > LONGEST_EXPORT_S:
-                    raise errors.StorageSlow(
-                        f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
-                        "go on after the last row that you have."
-                    )
+            if place.last is None:
+                last = transaction.history.last_id(request.what) or ""
+                place = replace(place, after=request.after, last=last)
+            read = partial(_page, transaction, request, payload.get("client_id"))
+            pages = _pages(request, read, place.after, until=place.last or "")
+            while not place.done:
+                place = self._export_part(job, request, place, pages, progress)
+                progress.checkpoint(asdict(place))
+        return {"rows": place.rows, "location": f"/v1/jobs/{job.id}/result"}
+
+    def _export_part(
+        self,
+        job: Job,
+        request: ExportRequest,
+        place: _ExportPlace,
+        pages: Iterator[Sequence[Row]],
+        progress: Progress,
+    ) -> _ExportPlace:
+        """Write a file with the pages of the next few seconds; return the place after it."""
+        started = self.stopwatch()
+        written = replace(place, parts=place.parts + 1, done=True)
+        name = f"{result_folder(job.id)}/{place.parts:08d}.{request.written.value}"
+        with self.store.create(name) as sink:
+            if place.parts == 0:
+                sink.write(header(request.written, request.columns))
+            for rows in pages:
+                sink.write(lines(request.written, rows))
+                total = written.rows + len(rows)
+                written = replace(written, rows=total, after=str(rows[-1]["id"]))
+                progress(0.5, f"{total} rows")
+                if self.stopwatch() - started > PART_S:
+                    written = replace(written, done=False)
+                    break
+            # Raises if another worker has the job, whose files this one must not replace.
+            progress.checkpoint(asdict(place))
+        return written
+
+    def _parts(self, request: ExportRequest, read: ReadPage, until: str) -> Iterator[bytes]:
+        started = self.stopwatch()
+
+        def read_in_time(after: str | None) -> list[Row]:
+            if after != request.after and self.stopwatch() - started > LONGEST_EXPORT_S:
+                raise errors.StorageSlow(
+                    f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
+                    "go on after the last row that you have."
+                )
+            return read(after)
+
+        yield header(request.written, request.columns)
+        for rows in _pages(request, read_in_time, request.after, until=until):
+            yield lines(request.written, rows)
+
+
+def _pages(
+    request: ExportRequest, read: ReadPage, after: str | None, *, until: str
+) -> Iterator[Sequence[Row]]:
+    """Yield pages of rows after an id and up to another one, without an empty one."""
+    while True:
+        rows = [row for row in read(after) if str(row["id"]) <= until]
+        if rows:
+            yield rows
+        if len(rows) < _page_size(request):
+            return
+        after = str(rows[-1]["id"])
 
 
 def _scores(predictor: Predictor, documents: Sequence[Document]) -> Scores:
@@ -398,6 +474,22 @@ def _scores(predictor: Predictor, documents: Sequence[Document]) -> Scores:
         if isinstance(outcome, Refused) and not isinstance(outcome.error, errors.ServiceError):
             raise outcome.error
     return outcomes
+
+
+def _first_fault(rows: Sequence[Mapping[str, Any]]) -> str:  # Any: rows of a result
+    """Return the first problem of a result's rows in words; "" without one."""
+    for row in rows:
+        if "problem" in row:
+            faults = [f"{fault['pointer']} {fault['detail']}" for fault in row["problem"]["errors"]]
+            named = f" ({faults[0].strip()})" if faults else ""
+            return f"Line {row['line']}: {row['problem']['detail']}{named}"[:LONGEST_FAULT]
+    return ""
+
+
+def _nothing_predicted(place: _Place) -> str:
+    if not place.documents:
+        return "The file holds no documents."
+    return f"None of the {place.documents} documents could be predicted. {place.first_fault}"
 
 
 def _upload_path(job_id: str) -> str:
@@ -462,11 +554,16 @@ def check_result(caller: Caller, job: Job) -> None:
         raise errors.Forbidden("This job holds predictions of others, which you may not read.")
 
 
+def _page_size(request: ExportRequest) -> int:
+    return PAGE_WITH_CONTENT if request.content else PAGE
+
+
 def _page(
-    transaction: Transaction, request: ExportRequest, span: Span, after: str | None
+    transaction: Transaction, request: ExportRequest, client_id: str | None, after: str | None
 ) -> list[Row]:
     history = transaction.history
-    page: dict[str, Any] = {"after": after, "limit": PAGE}  # Any: arguments of every call
+    span = Span(client_id, request.created_from, request.created_before)
+    page: dict[str, Any] = {"after": after, "limit": _page_size(request)}  # Any: arguments of all
     match request.what:
         case Exported.PREDICTIONS:
             rows = [

@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from setwise.service.domain.errors import InvalidRequest, RequestUnfinished
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import ids_in, text_faults
 from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY
 from setwise.service.stores.database import Clock
 from setwise.service.stores.idempotency import (
@@ -36,6 +36,9 @@ PREDICTIONS_KEPT = timedelta(days=30)
 
 PURGED_AT_ONCE = 5_000
 """Keys purged in one transaction, which bounds how long other writers wait."""
+
+SEARCHED_AT_ONCE = 100
+"""Responses that are in memory together."""
 
 _NONCE_BYTES = 12
 _REQUEST = b"\0request\0"  # no key begins with NUL
@@ -84,16 +87,53 @@ class Idempotency:
             return transaction.idempotency.get(request.owner_id, request.key)
 
     def response(self, request: KeyedRequest, first: StoredRequest) -> bytes:
-        """Return the stored response; raises `RequestUnfinished` without one that can be read."""
+        """Return the stored response.
+
+        Raises `RequestUnfinished` without one that can be read, or if a document that it is about
+        was erased since.
+        """
         if first.response is None:
             lost = self.now() - first.created_at >= ANSWERED_WITHIN
             raise RequestUnfinished(_LOST.format("is not stored") if lost else IN_PROGRESS)
-        nonce, body = first.response[:_NONCE_BYTES], first.response[_NONCE_BYTES:]
+        response = self._opened(request.owner_id, request.key, first.response)
+        if response is None:
+            log.error("idempotency.damaged", owner=request.owner_id)
+            raise RequestUnfinished(_LOST.format("is damaged in the database"))
+        with self.begin(read_only=True) as transaction:
+            erased = transaction.texts.any_purged(ids_in(response))
+        if erased:
+            self._forget([(request.owner_id, request.key)])
+            raise RequestUnfinished(_LOST.format("held a document that was erased"))
+        return response
+
+    def forget(self, prediction_ids: Collection[str]) -> None:
+        """Delete the responses about documents that were erased; their requests stay known."""
+        with self.begin(read_only=True) as transaction:
+            about = transaction.texts.named_with(prediction_ids)
+        after: tuple[str, str] | None = None
+        while True:
+            with self.begin(read_only=True) as transaction:
+                page = transaction.idempotency.responses(after, SEARCHED_AT_ONCE)
+            opened = ((owner, key, self._opened(owner, key, sealed)) for owner, key, sealed in page)
+            self._forget(
+                [(owner, key) for owner, key, said in opened if said and ids_in(said) & about]
+            )
+            if len(page) < SEARCHED_AT_ONCE:
+                return
+            after = page[-1][:2]
+
+    def _forget(self, requests: Sequence[tuple[str, str]]) -> None:
+        if requests:
+            with self.begin() as transaction:
+                transaction.idempotency.forget(requests)
+
+    def _opened(self, owner_id: str, key: str, sealed: bytes) -> bytes | None:
+        """Return a response; None if it cannot be read."""
+        nonce, body = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         try:
-            return AESGCM(self.secret).decrypt(nonce, body, _place(request))
-        except (InvalidTag, ValueError) as error:  # ValueError: it is too short for a nonce
-            log.error("idempotency.damaged", owner=request.owner_id)  # noqa: TRY400 -- no fault of the code
-            raise RequestUnfinished(_LOST.format("is damaged in the database")) from error
+            return AESGCM(self.secret).decrypt(nonce, body, _place(owner_id, key))
+        except (InvalidTag, ValueError):  # ValueError: it is too short for a nonce
+            return None
 
     @contextmanager
     def claiming(self, request: KeyedRequest) -> Iterator[None]:
@@ -126,7 +166,9 @@ class Idempotency:
 
     def _sealed(self, request: KeyedRequest, response: bytes) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
-        return nonce + AESGCM(self.secret).encrypt(nonce, response, _place(request))
+        return nonce + AESGCM(self.secret).encrypt(
+            nonce, response, _place(request.owner_id, request.key)
+        )
 
     def purge(self) -> int:
         """Delete keys and responses that are no longer needed; return their number."""
@@ -141,5 +183,5 @@ class Idempotency:
         return purged
 
 
-def _place(request: KeyedRequest) -> bytes:
-    return f"{request.owner_id}\0{request.key}".encode()
+def _place(owner_id: str, key: str) -> bytes:
+    return f"{owner_id}\0{key}".encode()

@@ -126,7 +126,8 @@ class Jobs(Recorded):
         Its worker stops at the next safe point. Until then its writes are rejected, as after a
         lost lease.
 
-        Raises `JobNotFound` or `JobFinished` if the job does not exist or has finished.
+        Raises `JobNotFound`, `JobFinished` or `JobNeeded` if the job does not exist, has finished
+        or is a duty of the service.
         """
         return self._change(caller, job_id, Job.cancelled, "job.cancelled")
 
@@ -267,16 +268,26 @@ class Jobs(Recorded):
         """Renew the lease, store progress and return the job; raises `LeaseLost`."""
         return self._save(job.continued(self.now(), self.lease, progress=progress, message=message))
 
-    def checkpoint(self, job: Job, state: Mapping[str, object]) -> None:
-        """Store the state from which another worker can resume; raises `LeaseLost`."""
+    def checkpoint(self, job: Job, state: Mapping[str, object]) -> Job:
+        """Store the state from which another worker can resume, and return the job.
+
+        Raises `LeaseLost`.
+        """
+        advanced = job.advanced(state)
         with self.begin() as transaction:
-            saved = transaction.jobs.checkpoint(job.id, state, token=job.token)
+            saved = transaction.jobs.checkpoint(advanced, token=job.token)
         if not saved:
             raise _lost(job)
+        return advanced
 
     def succeed(self, job: Job, result: Mapping[str, object] | None = None) -> Job:
-        """Mark a job as succeeded and return it; raises `LeaseLost`."""
-        return self._save(job.succeeded(result, self.now()))
+        """Mark a job as succeeded and return it; raises `LeaseLost`.
+
+        The ``message`` of a result says what a person should know of the end, such as refusals.
+        """
+        message = None if result is None else result.get("message")
+        done = job.succeeded(result, self.now())
+        return self._save(done if message is None else replace(done, message=str(message)))
 
     def repeat(self, job: Job, interval: timedelta) -> Job:
         """Make a recurring job due again after ``interval``; raises `LeaseLost`."""

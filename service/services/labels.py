@@ -1,8 +1,12 @@
-"""The catalogue of labels: search it, propose labels, and decide on them."""
+"""The catalogue of labels: search it, propose labels, and decide on them.
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+Documents follow a renamed or merged label in blocks: the first one at once, the others in a job, so
+that nobody waits for thousands of documents, and a killed worker goes on where it was.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.errors import (
@@ -11,13 +15,16 @@ from setwise.service.domain.errors import (
     InvalidRequest,
     LabelNotFound,
     ModelUnavailable,
+    NoModel,
     PredictionNotFound,
     StaleVersion,
     VersionRequired,
 )
+from setwise.service.domain.jobs import Job
 from setwise.service.domain.labels import (
     LONGEST_LABEL,
     OFFERED,
+    UNNAMED,
     Additions,
     Catalogue,
     CatalogueLabel,
@@ -28,18 +35,39 @@ from setwise.service.domain.labels import (
     LabelState,
     MissingLabels,
     check_change,
+    check_removal,
     matching_labels,
     stands_for,
 )
+from setwise.service.domain.labels.lists import check_alike, read_label_list
 from setwise.service.domain.labels.notes import LabelNote, read_label_notes
 from setwise.service.domain.outcomes import sent_labels
 from setwise.service.domain.predictions import Prediction
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import name_faults
+from setwise.service.domain.truth import AnswerFacts
 from setwise.service.domain.webhooks import document_relabelled
 from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.ports import PredictorSource
+from setwise.service.services.jobs import Requesting
+from setwise.service.services.ports import PredictorSource, Progress
 from setwise.service.stores.transaction import Transaction
 from setwise.spelling import spelled
+
+FOLLOW_LABEL = "follow_label"
+"""Kind of the job by which documents follow a renamed or merged label."""
+
+FORGET_LABEL = "forget_label"
+"""Kind of the job by which documents forget a label that is removed."""
+
+DOCUMENTS_AT_ONCE = 200
+"""Documents that follow in one transaction, while which nobody else writes on SQLite."""
+
+
+class AddedLabels(NamedTuple):
+    """What became of a list of labels."""
+
+    added: Sequence[str]
+    present: Sequence[str]
+    """Labels of the list that were there already; a retired or proposed one is accepted."""
 
 
 class ProposedLabel(NamedTuple):
@@ -66,6 +94,7 @@ class TakesLabels(Recorded):
         additions: Additions,
         *,
         faults: Sequence[FieldFault] = (),
+        accepted: bool = False,
     ) -> tuple[str, ...]:
         """Return an answer's labels as they are stored; new ones enter the catalogue.
 
@@ -73,13 +102,21 @@ class TakesLabels(Recorded):
         since. Raises `InvalidRequest` and `SimilarLabels` as `Catalogue.resolve`.
 
         ``faults``: Other faults of the answer.
+        ``accepted``: Whether proposed labels are unknown until a lead accepts them.
         """
-        vocabulary = dict.fromkeys([*self.predictors.active().labels, *prediction.scored.named])
+        vocabulary = dict.fromkeys([*self._model_labels(), *prediction.scored.named])
         unusual = [label for label in labels if label not in vocabulary]
         catalogue = Catalogue(vocabulary, transaction.labels.held(unusual))
-        resolved = catalogue.resolve(labels, additions, faults)
+        resolved = catalogue.resolve(labels, additions, faults, accepted=accepted)
         self._propose(transaction, caller, resolved.proposed, prediction.id)
         return resolved.labels
+
+    def _model_labels(self) -> Sequence[str]:
+        """Return the active model's labels; none before there is a model."""
+        try:
+            return self.predictors.active().labels
+        except NoModel:
+            return ()
 
     def _propose(
         self,
@@ -94,6 +131,7 @@ class TakesLabels(Recorded):
         proposed = [
             CatalogueLabel(
                 label,
+                id=self.new_id(),
                 name=name,
                 state=LabelState.PROPOSED,
                 proposed_by=caller.id,
@@ -106,13 +144,13 @@ class TakesLabels(Recorded):
         transaction.labels.add_all(proposed)
         for each in proposed:
             self._note(
-                transaction, caller, "label.proposed", each.label, prediction_id=prediction_id
+                transaction, caller, "label.proposed", each.subject, prediction_id=prediction_id
             )
         return proposed
 
 
 @dataclass(frozen=True)
-class Labels(TakesLabels):
+class Labels(TakesLabels, Requesting):
     """The catalogue of labels."""
 
     def search(
@@ -129,10 +167,10 @@ class Labels(TakesLabels):
         Without a state these are the labels to choose from. Headings, which have labels below them,
         are left out unless the model knows them.
 
-        Raises `ModelUnavailable` if no model is active.
+        Raises `ModelUnavailable` while the active model is not loaded.
         """
         caller.require(Permission.READ_QUEUE, Permission.PREDICT)
-        vocabulary = self.predictors.active().labels
+        vocabulary = self._model_labels()
         with self.begin(read_only=True) as transaction:
             stored = transaction.labels.unlike_model()
             headings = transaction.labels.headings() if stored else frozenset()
@@ -204,17 +242,17 @@ class Labels(TakesLabels):
         A label that exists already stays as it is, and one that stands for it is returned instead.
 
         Raises `InvalidRequest` if the label cannot be stored; `SimilarLabels` if near-duplicates
-        exist, unless the caller insists; `ModelUnavailable` if no model is active;
+        exist, unless the caller insists; `ModelUnavailable` while the active model is not loaded;
         `PredictionNotFound` if there is no such document.
         """
         caller.require(Permission.REVIEW)
         label = spelled(label)
-        faults = text_faults(label, "/label", longest=LONGEST_LABEL)
+        faults = name_faults(label, "/label", longest=LONGEST_LABEL)
         if name is not None:
-            faults += text_faults(name, "/name", longest=LONGEST_LABEL)
+            faults += name_faults(name, "/name", longest=LONGEST_LABEL)
         if faults:
             raise InvalidRequest("The label cannot be added like this.", faults)
-        vocabulary = self.predictors.active().labels
+        vocabulary = self._model_labels()
         with self.begin() as transaction:
             if prediction_id is not None and transaction.predictions.get(prediction_id) is None:
                 raise PredictionNotFound(f"No prediction has the id {prediction_id!r}.")
@@ -228,33 +266,51 @@ class Labels(TakesLabels):
             (proposed,) = self._propose(transaction, caller, [label], prediction_id, name=name)
         return ProposedLabel(proposed, new=True)
 
+    def add(self, caller: Caller, text: str, *, insist: bool = False) -> AddedLabels:
+        """Add the labels of a list, one a line, as accepted ones.
+
+        Raises `InvalidRequest` with the lines at fault: a name that cannot be stored or comes
+        twice, or, unless the caller insists, one spelt almost like another.
+        """
+        _require_lead(caller)
+        named, vocabulary = read_label_list(text), self._vocabulary()
+        with self.begin() as transaction:
+            stored = {each.label: each for each in transaction.labels.held_all()}
+            if not insist:
+                check_alike(named, Catalogue(vocabulary, stored.values()))
+            present = [label for label in named if label in stored or label in vocabulary]
+            for each in (stored[label] for label in present if label in stored):
+                if each.state in {LabelState.PROPOSED, LabelState.RETIRED}:
+                    accepted = replace(each, state=LabelState.ACCEPTED, version=each.version + 1)
+                    transaction.labels.save(accepted)
+            known = {*present}
+            added = [label for label in named if label not in known]
+            transaction.labels.add_all(
+                # With who added it and when: a file of descriptions removes what files brought.
+                CatalogueLabel(label, proposed_by=caller.id, proposed_at=self.now())
+                for label in added
+            )
+            self._note(transaction, caller, "labels.added", "labels", labels=len(added))
+        return AddedLabels(added, present)
+
     def change(
         self, caller: Caller, label: str, change: LabelChange, expected_version: int | None
     ) -> CatalogueLabel:
         """Accept, rename, merge or retire a label; return it, or the label that stands for it.
 
         What people answered with a renamed or merged label reads as the other one afterwards, and
-        other programs are sent the corrected sets. The history of each document keeps what was
-        written.
+        other programs are sent the corrected sets; beyond a first block of documents, a job sees to
+        that. The history of each document keeps what was written.
 
         Raises `VersionRequired`, `StaleVersion` or `LabelNotFound`; `InvalidRequest` if the change
         contradicts itself; `SimilarLabels` if near-duplicates of a new name exist, unless the
         caller insists.
         """
-        caller.require(Permission.REVIEW)
-        if Permission.REPORT not in PERMISSIONS[caller.role]:
-            raise Forbidden("Only leads and administrators decide on labels.")
-        if expected_version is None:
-            raise VersionRequired("Name the version of the label that you read in If-Match.")
+        _check_decides(caller, expected_version)
         change, label = _spelled(change), spelled(label)
         with self.begin() as transaction:
-            self._known(transaction, label)
-            transaction.labels.lock_documents(label)
             stored = self._known(transaction, label, for_update=True)
-            if stored.version != expected_version:
-                raise StaleVersion(
-                    f"The label is at version {stored.version}, not {expected_version}."
-                )
+            _check_version(stored, expected_version)
             moved = _new_name(stored, change)
             target = None if moved is None else self._find(transaction, moved)
             predicted = transaction.labels.predicted(stored.label)
@@ -263,16 +319,79 @@ class Labels(TakesLabels):
                 changed = replace(stored, state=change.state, version=stored.version + 1)
                 transaction.labels.save(changed)
             else:
-                changed = self._moved(transaction, stored, change, moved, target)
+                changed = self._moved(transaction, caller, stored, change, moved, target=target)
             self._note(
                 transaction,
                 caller,
                 "label.changed",
-                stored.label,
+                stored.subject,
                 state=change.state.value,
-                stands_for_it=moved,
+                stands_for_it=None if moved is None else changed.subject,
             )
         return changed
+
+    def remove(self, caller: Caller, label: str, expected_version: int | None) -> None:
+        """Remove a label and those merged into it everywhere.
+
+        For words that must not stay, such as the name of a patient. Answers keep that a label
+        applies, without its name; the audit trail names the label by its id. Beyond a first block
+        of documents, a job sees to that, and the label is retired until it ends.
+
+        Raises `VersionRequired`, `StaleVersion` or `LabelNotFound`; `InvalidRequest` if a model
+        predicts the label.
+        """
+        _check_decides(caller, expected_version)
+        label = spelled(label)
+        with self.begin() as transaction:
+            stored = self._known(transaction, label, for_update=True)
+            _check_version(stored, expected_version)
+            check_removal(stored, predicted=transaction.labels.predicted(label))
+            retired = stored.state if stored.state is LabelState.MERGED else LabelState.RETIRED
+            id_ = stored.id or self.new_id()  # jobs and the audit trail keep what names it
+            stored = replace(stored, id=id_, state=retired, version=stored.version + 1)
+            transaction.labels.save(stored)
+            self._note(transaction, caller, "label.removed", stored.subject)
+            if not self._forget(transaction, stored):
+                key, subject = f"{FORGET_LABEL}:{stored.subject}", stored.subject
+                self._request(transaction, caller, FORGET_LABEL, key, label=subject)
+        self.begin.empty_log()
+
+    def forget(self, job: Job, progress: Progress) -> Mapping[str, object]:
+        """Remove a label from the documents that are left, and then from the catalogue."""
+        blocks = 0
+        done = False
+        while not done:
+            progress(0.5, f"{blocks:,} blocks of documents")
+            with self.begin() as transaction:
+                stored = transaction.labels.named(str(job.payload["label"]))
+                done = stored is None or self._forget(transaction, stored)
+            blocks += 1
+            progress.checkpoint({"blocks": blocks})
+        self.begin.empty_log()
+        return {}
+
+    def _forget(self, transaction: Transaction, stored: CatalogueLabel) -> bool:
+        """Have a block of documents forget a label; remove it, and return True, if none is left."""
+        instead = {stored.label: stored.merged_into or UNNAMED} | {
+            each.label: UNNAMED
+            for each in transaction.labels.all()
+            if each.merged_into == stored.label
+        }
+        for old, new in instead.items():
+            block = self._follow(transaction, old, new, after=None, forget=True)
+            if len(block) == DOCUMENTS_AT_ONCE:
+                return False
+        transaction.labels.remove(instead)
+        return True
+
+    def doubtful(self, caller: Caller) -> list[CatalogueLabel]:
+        """Return labels that were first given to documents whose texts are deleted now.
+
+        They may name a person. Labels that a lead has accepted or a model knows are left out.
+        """
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        with self.begin(read_only=True) as transaction:
+            return transaction.labels.doubtful()
 
     def missing(self, caller: Caller) -> MissingLabels:
         """Return what labels cost that the active model lacks."""
@@ -280,12 +399,36 @@ class Labels(TakesLabels):
         with self.begin(read_only=True) as transaction:
             return transaction.labels.missing()
 
+    def follow(self, job: Job, progress: Progress) -> Mapping[str, object]:
+        """Have the documents that are left name the label that stands for another one.
+
+        Returns how many there were.
+        """
+        subject = str(job.payload["label"])
+        state: dict[str, Any] = dict(job.checkpoint or {"documents": 0})  # Any: as stored
+        after = str(state.get("after", job.payload["after"]))
+        while True:
+            progress(0.5, f"{state['documents']:,} documents")
+            with self.begin() as transaction:
+                # Nobody merges it further while a block follows.
+                stored = transaction.labels.named(subject)
+                if stored is None or stored.merged_into is None:  # it is removed, or back to life
+                    return {"documents": state["documents"]}
+                block = self._follow(transaction, stored.label, stored.merged_into, after=after)
+            if not block:
+                return {"documents": state["documents"]}
+            after = block[-1]
+            state = {"documents": state["documents"] + len(block), "after": after}
+            progress.checkpoint(state)
+
     def _moved(
         self,
         transaction: Transaction,
+        caller: Caller,
         stored: CatalogueLabel,
         change: LabelChange,
         moved: str,
+        *,
         target: CatalogueLabel | None,
     ) -> CatalogueLabel:
         """Have another label stand for one, and documents follow; return the other."""
@@ -294,24 +437,56 @@ class Labels(TakesLabels):
             if not change.insist:
                 others = [each for each in every if each.label != stored.label]
                 Catalogue(self._vocabulary(), others).refuse_similar([moved])
-            target = replace(stored, label=moved, state=change.state, version=1)
+            id_ = stored.id and self.new_id()
+            target = replace(stored, label=moved, id=id_, state=change.state, version=1)
             transaction.labels.add_all([target])
         for each in stands_for(every, stored.label, moved):
             transaction.labels.save(each)
-        self._follow(transaction, stored.label, moved)
+        transaction.labels.replace_held(stored.label, moved)
+        block = self._follow(transaction, stored.label, moved, after=None)
+        if len(block) == DOCUMENTS_AT_ONCE:
+            key, subject = f"{FOLLOW_LABEL}:{stored.subject}", stored.subject
+            self._request(transaction, caller, FOLLOW_LABEL, key, label=subject, after=block[-1])
         return target or CatalogueLabel(moved)
 
-    def _follow(self, transaction: Transaction, old: str, new: str) -> None:
-        """Have documents name one label in place of another, and send what changed."""
-        before = {id_: _sent(transaction, id_) for id_ in transaction.labels.naming(old)}
-        transaction.labels.replace(old, new)
-        for prediction_id, (_, sent) in before.items():
-            prediction, labels = _sent(transaction, prediction_id)
-            transaction.truth.write(transaction.truth.facts(prediction_id))
-            if sent is not None and labels is not None and sent != labels:
-                transaction.outbox.add(
-                    document_relabelled(prediction, labels, sent, self.new_id(), self.now())
+    def _follow(
+        self,
+        transaction: Transaction,
+        old: str,
+        new: str,
+        *,
+        after: str | None,
+        forget: bool = False,
+    ) -> Sequence[str]:
+        """Have the next documents name one label in place of another, and send what changed.
+
+        Returns their ids; none at the end.
+
+        ``forget``: Whether the one label stays in no history.
+        """
+        ids = transaction.labels.naming(old, after=after, limit=DOCUMENTS_AT_ONCE, written=forget)
+        if not ids:
+            return ids
+        transaction.labels.lock_documents(ids)
+        documents = transaction.predictions.several(ids)
+        before = transaction.truth.facts_of(ids)
+        transaction.labels.replace(ids, old, new, forget=forget)
+        facts = transaction.truth.facts_of(ids)
+        transaction.truth.write_all(facts)
+        sent = (
+            (document, _sent(document, then), _sent(document, now))
+            for document, then, now in zip(documents, before, facts, strict=True)
+        )
+        transaction.outbox.add_all(
+            [
+                document_relabelled(
+                    document, now, now if forget else then, self.new_id(), self.now()
                 )
+                for document, then, now in sent
+                if then is not None and now is not None and then != now
+            ]
+        )
+        return ids
 
     def _known(
         self, transaction: Transaction, label: str, *, for_update: bool = False
@@ -338,6 +513,24 @@ class Labels(TakesLabels):
             return frozenset(self.predictors.active().labels)
         except ModelUnavailable:
             return frozenset()
+
+
+def _check_decides(caller: Caller, expected_version: int | None) -> None:
+    """Raise an error unless somebody decides on labels, and names the version that they read."""
+    _require_lead(caller)
+    if expected_version is None:
+        raise VersionRequired("Name the version of the label that you read in If-Match.")
+
+
+def _check_version(stored: CatalogueLabel, expected_version: int | None) -> None:
+    if stored.version != expected_version:
+        raise StaleVersion(f"The label is at version {stored.version}, not {expected_version}.")
+
+
+def _require_lead(caller: Caller) -> None:
+    caller.require(Permission.REVIEW)
+    if Permission.REPORT not in PERMISSIONS[caller.role]:
+        raise Forbidden("Only leads and administrators decide on labels.")
 
 
 def _matches(
@@ -369,13 +562,6 @@ def _new_name(stored: CatalogueLabel, change: LabelChange) -> str | None:
     return None if name == stored.label else name
 
 
-def _sent(
-    transaction: Transaction, prediction_id: str
-) -> tuple[Prediction, tuple[str, ...] | None]:
-    """Return a prediction, and the label set that was sent last."""
-    prediction = transaction.predictions.get(prediction_id)
-    if prediction is None:
-        raise PredictionNotFound(f"No prediction has the id {prediction_id!r}.")
-    annotations = transaction.reviews.annotations_of(prediction_id)
-    outcomes = transaction.outcomes.of(prediction_id)
-    return prediction, sent_labels(prediction, annotations, outcomes)
+def _sent(prediction: Prediction, facts: AnswerFacts) -> tuple[str, ...] | None:
+    """Return the label set that was sent last."""
+    return sent_labels(prediction, facts.annotations, facts.outcomes)

@@ -27,6 +27,9 @@ from setwise.service.stores.transaction import Transaction
 COMPARE = "compare"
 """The kind of job."""
 
+RESCORE = "rescore"
+"""The kind of job that brings the order of reading up to date."""
+
 MOST_COMPARED = 100_000
 BLOCK = 200
 
@@ -129,6 +132,8 @@ class Models(Requesting):
             learnt = transaction.calibrations.active(model.id)
             scorer = Scorer(model.version, calibrator_version(model, learnt))
             adopt(transaction, scorer, version=self.new_id(), now=self.now())
+            due_at = self.lease_clock()
+            transaction.jobs.enqueue(Job(self.new_id(), RESCORE, RESCORE, due_at, due_at))
         return replace(model, active=True)
 
     def roll_back(self, caller: Caller, leaving: str | None) -> ModelVersion:
@@ -257,6 +262,37 @@ class Models(Requesting):
         with self.begin(read_only=True) as transaction:
             tally = transaction.comparisons.tally(model.id)
         return {"documents": state["seen"], "scored": state["scored"], **vars(tally)}
+
+    def rescore(self, job: Job, progress: Progress) -> Mapping[str, object]:
+        """Store what the active model says of documents that wait for a reader.
+
+        It says which one is read next, and suggests where no model answered before. If another
+        model is activated meanwhile, it begins again.
+        """
+        state = dict(job.checkpoint or {})
+        predictor: Predictor | None = None
+        while True:
+            with self.begin(read_only=True) as transaction:
+                model = transaction.models.active()
+                if model is None:
+                    return {"documents": 0}
+                if state.get("model_id") != model.id:
+                    predictor, state = None, {"model_id": model.id, "after": None, "documents": 0}
+                after = cast("str | None", state["after"])
+                tasks = transaction.reviews.unread(after=after, limit=BLOCK)
+            if not tasks:
+                return {"documents": state["documents"], "model_id": model.id}
+            predictor = predictor or self.loader.load(model)
+            scored = scored_again(predictor, [task.prediction for task in tasks])
+            sets = {prediction.id: scores.candidates for prediction, scores in scored}
+            with self.begin() as transaction:
+                transaction.reviews.rescore(
+                    (task, sets[task.prediction.id]) for task in tasks if task.prediction.id in sets
+                )
+            documents = cast("int", state["documents"]) + len(scored)
+            state = {"model_id": model.id, "after": tasks[-1].id, "documents": documents}
+            progress.checkpoint(state)
+            progress(0.5, f"{documents:,} documents that wait")
 
     def record(
         self, model_id: str, predictions: Sequence[Prediction], scores: Sequence[ScoredSet]

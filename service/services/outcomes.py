@@ -9,7 +9,9 @@ from setwise.service.domain.errors import InvalidRequest, ModelUnavailable
 from setwise.service.domain.labels import NO_ADDITIONS, UNNAMED, Additions, Catalogue, LabelState
 from setwise.service.domain.outcomes import (
     Outcome,
+    Sampling,
     UnknownLabel,
+    echoes,
     outcome_faults,
     sent_labels,
     unknown_labels,
@@ -48,6 +50,7 @@ class Outcomes(TakesLabels):
         labels: Sequence[str],
         source: str,
         *,
+        sampling: Sampling | None = None,
         strict: bool = False,
         additions: Additions = NO_ADDITIONS,
     ) -> OutcomeReport:
@@ -57,10 +60,13 @@ class Outcomes(TakesLabels):
         counts from then on. If another label set was sent, the same transaction queues the
         message ``document.corrected``.
 
+        ``sampling``: The documents on which the source reports; None is what the caller last
+        stated for it, or all.
+
         Raises `PredictionNotFound` if the prediction does not exist or belongs to another client;
         `InvalidRequest` if the labels or the source cannot be stored, or if ``strict`` and a label
         is unknown; `SimilarLabels` if ``strict`` and a new label has near-duplicates;
-        `ModelUnavailable` if ``strict`` and no model is active.
+        `ModelUnavailable` if ``strict`` and the active model is not loaded.
         """
         caller.require(Permission.PREDICT)
         labels = additions.given(labels)
@@ -76,6 +82,7 @@ class Outcomes(TakesLabels):
                         prediction_id,
                         labels=labels,
                         source=source,
+                        sampling=sampling,
                         strict=strict,
                         additions=additions,
                     )
@@ -91,6 +98,7 @@ class Outcomes(TakesLabels):
         *,
         labels: Sequence[str],
         source: str,
+        sampling: Sampling | None,
         strict: bool,
         additions: Additions,
     ) -> OutcomeReport:
@@ -103,20 +111,29 @@ class Outcomes(TakesLabels):
             transaction, caller, prediction, labels, strict=strict, additions=additions
         )
         same_source = [outcome for outcome in before if outcome.source == source]
-        if same_source and set(same_source[-1].labels) == set(labels):
+        if same_source and same_source[-1].repeats(labels, sampling):
             return OutcomeReport(same_source[-1], new=False, unknown=unknown)
+        newest = transaction.outcomes.newest(caller.id, source)
+        sent = sent_labels(prediction, facts.annotations, before)
+        last, now = facts.last_sent(), self.now()
         outcome = Outcome(
             id=self.new_id(),
             prediction_id=prediction.id,
             number=len(before) + 1,
             labels=tuple(sorted(labels)),
             source=source,
-            agreed=set(labels) == set(prediction.scored.labels),
+            agreed=prediction.scored.agrees_with(labels),
             reported_by=caller.id,
-            created_at=self.now(),
+            created_at=now,
+            sampling=sampling or (Sampling.ALL if newest is None else newest.sampling),
+            echoes=echoes(
+                labels,
+                prediction.scored.labels if sent is None else sent,
+                now - (prediction if last is None else last).created_at,
+                0 if newest is None else newest.echoes,
+            ),
         )
         transaction.outcomes.add(outcome, facts)
-        sent = sent_labels(prediction, facts.annotations, before)
         wrong = sent is not None and set(sent) != set(labels)
         if sent is not None and wrong:
             transaction.outbox.add(document_corrected(prediction, outcome, sent, self.new_id()))
@@ -148,9 +165,11 @@ class Outcomes(TakesLabels):
         ``strict``, those marked as new alone.
         """
         if strict:
-            labels = self._resolved(transaction, caller, prediction, labels, additions)
+            labels = self._resolved(
+                transaction, caller, prediction, labels, additions, accepted=True
+            )
         try:
-            vocabulary = dict.fromkeys([*self.predictors.active().labels, *prediction.scored.named])
+            vocabulary = dict.fromkeys([*self._model_labels(), *prediction.scored.named])
         except ModelUnavailable:
             return labels, None
         stored = transaction.labels.held([each for each in labels if each not in vocabulary])

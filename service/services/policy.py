@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.policy import (
     Gate,
     Policy,
@@ -14,12 +15,13 @@ from setwise.service.domain.policy import (
     ThresholdMode,
     why_certificate_ends,
 )
-from setwise.service.domain.reports import Evidence
+from setwise.service.domain.routing.audits import audited_from
 from setwise.service.domain.routing.rules import read_rules
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.services.analysis.advice import misses, warning
 from setwise.service.services.analysis.forecast import of_segment, under
 from setwise.service.services.analysis.over_time import mean_seconds
+from setwise.service.services.analysis.strata import LEAST_CONFIDENCES
 from setwise.service.services.analysis.what_if import RECENT, WhatIf, advise_on, hold_against
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
@@ -60,6 +62,7 @@ class Policies(Recorded):
             policy = _with_gates(transaction, change, policy, old)
             new = certified(transaction, policy, transaction.certifications.serving())
             new = _still_retested(new, old)
+            new = aimed(transaction, new, transaction.certifications.serving())
             if not (change.reason or "").strip():
                 _refuse_contradicted(transaction, new)
             transaction.policies.add(new, replacing=old.version)
@@ -199,6 +202,27 @@ def certified(transaction: Transaction, policy: Policy, scorer: Scorer | None) -
     return policy
 
 
+def aimed(transaction: Transaction, policy: Policy, scorer: Scorer | None) -> Policy:
+    """Return the policy with the confidence from which each gate audits at the higher rate.
+
+    A scorer's confidences set it once, and audits have no part in it. So within one version of what
+    decides, each of the two strata is sampled alike. Until there are enough confidences, there is
+    one rate.
+
+    ``scorer``: The model and calibrator that serve now; None before the first prediction.
+    """
+    for gate in policy.gates:
+        state = gate.state
+        if scorer is None or not gate.audits.two_rates or state.audited_for == scorer:
+            continue
+        stream = transaction.certifications.stream(scorer, limit=RECENT, segment=gate.segment)
+        if len(stream) >= LEAST_CONFIDENCES:
+            start = audited_from([each.confidence for each in stream], policy.target_accuracy)
+            aimed_at = replace(state, audited_from=start, audited_for=scorer)
+            policy = policy.with_gate(aimed_at)
+    return policy
+
+
 def _unproved(policy: Policy, gates: Sequence[Gate]) -> Policy:
     """Return the policy without thresholds and certificates of these gates' own."""
     for gate in gates:
@@ -248,8 +272,8 @@ def adopt(transaction: Transaction, scorer: Scorer, *, version: str, now: dateti
     ``version``: Id of the policy's new version, if there is one.
     """
     policy = transaction.policies.current()
-    adopted = certified(transaction, policy, scorer)
-    if _certificates(adopted) == _certificates(policy):
+    adopted = aimed(transaction, certified(transaction, policy, scorer), scorer)
+    if _certificates(adopted) == _certificates(policy) and _aims(adopted) == _aims(policy):
         return policy
     adopted = _still_retested(adopted, policy)
     new = replace(adopted, version=version, created_at=now, created_by=SYSTEM.id)
@@ -259,6 +283,10 @@ def adopt(transaction: Transaction, scorer: Scorer, *, version: str, now: dateti
 
 def _certificates(policy: Policy) -> list[str | None]:
     return [state.certificate_id for state in policy.states]
+
+
+def _aims(policy: Policy) -> list[Scorer | None]:
+    return [state.audited_for for state in policy.states]
 
 
 def _still_retested(new: Policy, old: Policy) -> Policy:
@@ -305,8 +333,8 @@ def take_up(transaction: Transaction, policy: Policy) -> tuple[Policy, list[str]
     if not policy.room:
         return policy, []
     values = policy.segment_by.bands() or [
-        policy.segment_by.of_metadata(document.metadata).value
-        for document in reversed(transaction.history.evidence(RECENT, with_labels=True))
+        policy.segment_by.of_metadata(document.metadata or {}).value
+        for document in reversed(transaction.evidence.recent(RECENT, with_content=True))
     ]
     return policy.listing(dict.fromkeys(values))
 
@@ -326,18 +354,20 @@ def _check(change: PolicyChange) -> None:
         raise InvalidRequest("The policy cannot take effect like this.", faults)
 
 
-def _recent(transaction: Transaction, policy: Policy, segment: str | None = None) -> list[Evidence]:
-    evidence = transaction.history.evidence(RECENT, with_labels=True)
+def _recent(
+    transaction: Transaction, policy: Policy, segment: str | None = None
+) -> list[CheckedDocument]:
+    evidence = transaction.evidence.recent(RECENT, with_content=True)
     return of_segment(evidence, policy, segment)
 
 
 def _seconds(
-    transaction: Transaction, evidence: Sequence[Evidence], segment: Segment
+    transaction: Transaction, evidence: Sequence[CheckedDocument], segment: Segment
 ) -> float | None:
-    """Return the mean time per review since the oldest of the documents."""
+    """Return the mean time per review since the day of the oldest document."""
     if not evidence:
         return None
-    since = min(each.created_at for each in evidence)
+    since = min(each.created_at for each in evidence).astimezone(UTC).date()
     return mean_seconds(transaction.reports(segment).review_days(since))
 
 

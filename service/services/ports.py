@@ -119,14 +119,23 @@ class Sink(Protocol):
 class FileStore(Protocol):
     """Stores the files of jobs for all processes of the service."""
 
-    def create(self, name: str) -> AbstractContextManager[Sink]:
-        """Return a context for writing a file that appears complete."""
+    def create(self, name: str, *, replacing: str | None = None) -> AbstractContextManager[Sink]:
+        """Return a context for writing a file that appears complete.
+
+        ``replacing``: The version of the file that it replaces.
+        """
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading; raises `FileNotFoundError`."""
 
+    def version(self, name: str) -> str | None:
+        """Return what changes with a file's content; None without the file."""
+
     def names(self, folder: str) -> Sequence[str]:
         """Return the sorted names in a folder; empty without the folder."""
+
+    def tidy(self, folder: str) -> None:
+        """Delete what writers left in a folder that died before their file was complete."""
 
     def remove(self, folder: str) -> None:
         """Delete a folder and its content, if it exists."""

@@ -11,6 +11,7 @@ from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import (
+    UNSCORED,
     Accepted,
     Decision,
     Document,
@@ -23,8 +24,10 @@ from setwise.service.domain.predictions import (
     SubmissionOutcome,
 )
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
-from setwise.service.domain.routing.audits import AuditRole, Lottery
+from setwise.service.domain.routing.audits import AuditRole, Draws, Lottery
 from setwise.service.domain.routing.derivations import Derivation
+from setwise.service.domain.routing.rules import EARLIER_VERSIONS
+from setwise.service.domain.routing.versions import VERSIONS_WITHIN, Version, Versions
 from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.webhooks import Message, auto_sent
 from setwise.service.services.ports import Predictor, PredictorSource
@@ -79,6 +82,19 @@ class _Entry:
     submission: Submission
     scored: ScoredSet | None = None
     outcome: SubmissionOutcome | None = None
+
+
+class _Drawn(NamedTuple):
+    """The id of a new prediction, the draws of its document, and its earlier versions."""
+
+    prediction_id: str
+    draws: Draws
+    earlier: int = 0
+
+    def version(self, submission: Submission, scored: ScoredSet) -> Version:
+        """Return the version of the document that it is."""
+        document_id, draw = submission.document.id, self.draws.audit
+        return Version(submission.caller.id, document_id, draw, scored.confidence)
 
 
 @dataclass(frozen=True)
@@ -232,7 +248,10 @@ class Predictions:
 
     def _score(self, entries: Sequence[_Entry], *, score: Score | None) -> None:
         documents = [entry.submission.document for entry in entries]
-        results = score(documents) if score else scores(self.predictors.active(), documents)
+        try:
+            results = score(documents) if score else scores(self.predictors.active(), documents)
+        except errors.NoModel:
+            results = [UNSCORED] * len(documents)
         for entry, result in zip(entries, results, strict=True):
             if isinstance(result, Refused):
                 entry.outcome = result
@@ -258,12 +277,17 @@ class Predictions:
     def _add(self, transaction: Transaction, entries: Sequence[_Entry]) -> list[Prediction]:
         policy, now = transaction.policies.current(), self.now()
         submissions = [entry.submission for entry in entries]
+        drawn = [self._drawn(submission) for submission in submissions]
+        versions = self._versions(transaction, submissions, drawn, now)
+        made: list[_Made] = []
         with self.stages.route():
-            made = [
-                self._made(policy, now, entry.submission, entry.scored)
-                for entry in entries
-                if entry.scored is not None
-            ]
+            for entry, draw in zip(entries, drawn, strict=True):
+                if entry.scored is not None:
+                    version = draw.version(entry.submission, entry.scored)
+                    drew = draw._replace(earlier=versions.before(version))
+                    made.append(self._made(policy, now, entry.submission, entry.scored, drew))
+                    if made[-1].prediction.decision is Decision.REVIEW:
+                        versions.add(version)
         predictions = [each.prediction for each in made]
         transaction.predictions.add_all(list(zip(predictions, submissions, strict=True)))
         transaction.reviews.add_all([task for each in made for task in each.tasks])
@@ -274,14 +298,40 @@ class Predictions:
         transaction.outbox.add_all([message for each in made for message in each.messages])
         return predictions
 
-    def _made(
-        self, policy: Policy, now: datetime, submission: Submission, scored: ScoredSet
-    ) -> _Made:
-        prediction_id, caller, document = self.new_id(), submission.caller, submission.document
+    def _drawn(self, submission: Submission) -> _Drawn:
+        prediction_id, document = self.new_id(), submission.document
         name, content = document.id or prediction_id, document.content or prediction_id.encode()
-        draws = self.lottery(caller.id, name, content)
+        return _Drawn(prediction_id, self.lottery(submission.caller.id, name, content))
+
+    def _versions(
+        self,
+        transaction: Transaction,
+        submissions: Sequence[Submission],
+        drawn: Sequence[_Drawn],
+        now: datetime,
+    ) -> Versions:
+        """Return the versions of documents that were posted lately and not sent."""
+        return Versions(
+            transaction.predictions.unsent_versions(
+                {submission.document.id for submission in submissions if submission.document.id},
+                {each.draws.audit for each in drawn},
+                now - VERSIONS_WITHIN,
+            )
+        )
+
+    def _made(
+        self,
+        policy: Policy,
+        now: datetime,
+        submission: Submission,
+        scored: ScoredSet,
+        drawn: _Drawn,
+    ) -> _Made:
+        prediction_id, draws, earlier = drawn
+        caller, document = submission.caller, submission.document
         segment = policy.segment_by.of(document).key
-        route = policy.gate_of(segment).route(scored, draws, document.metadata)
+        facts = {**document.metadata, EARLIER_VERSIONS: earlier}
+        route = policy.gate_of(segment).route(scored, draws, facts)
         prediction = Prediction(
             id=prediction_id,
             client_id=caller.id,
@@ -295,12 +345,18 @@ class Predictions:
             selection=route.selection,
             rule=route.rule,
             segment=segment,
+            earlier_versions=earlier,
         )
-        kinds = _kinds(prediction, overlaps=policy.audits.overlaps(draws))
+        kinds = _kinds(
+            prediction, overlaps=policy.audits.overlaps(draws, sends=policy.has_threshold)
+        )
+        marked = policy.gate_of(segment).audits.marks(draws)
         return _Made(
             prediction,
             [
-                ReviewTask(self.new_id(), prediction, kind, ReviewState.WAITING, 1, now)
+                ReviewTask(
+                    self.new_id(), prediction, kind, ReviewState.WAITING, 1, now, marked=marked
+                )
                 for kind in kinds
             ],
             [auto_sent(prediction, self.new_id())] if route.decision is Decision.AUTO else [],

@@ -11,7 +11,7 @@ from setwise.service.domain.certification import Score, Scorer
 from setwise.service.domain.errors import (
     CalibrationNotFound,
     CalibrationOfAnotherModel,
-    ModelUnavailable,
+    NoModel,
     NotEnoughReviews,
     NothingToRollBack,
     StaleVersion,
@@ -77,7 +77,7 @@ class Recalibration(Requesting):
         """Queue a recalibration job; return the unfinished one if there is one.
 
         Raises `InvalidRequest` if the options contradict each other, or gold labels contradict the
-        rates; `ModelUnavailable` if no model
+        rates; `NoModel` if no model
         is active.
         """
         caller.require(Permission.ADMINISTER)
@@ -198,26 +198,28 @@ class Recalibration(Requesting):
     def _question(self, transaction: Transaction, options: Options) -> RecalibrationQuestion:
         model = _active_model(transaction)
         active = transaction.calibrations.active(model.id)
-        reviewed = transaction.calibrations.reviewed(model.version, limit=MOST_REVIEWED)
-        policies = transaction.policies.of(item.prediction.policy_version for item in reviewed)
+        reviewed = transaction.evidence.of_model(model.version, limit=MOST_REVIEWED)
+        policies = transaction.policies.of(document.policy_version for document in reviewed)
         alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
         if options.rates is not None:
             refuse_contradicted(transaction, options.rates)
         rates: RatesOf = partial(_same_rates, options.rates or EXACT)
         if options.noise is not Noise.NONE and options.rates is None:
             rates = group_rates(transaction, options.noise)
+        lessons = gather(
+            reviewed,
+            policies,
+            rates,
+            noise=options.noise,
+            learnt_until=learnt_until(active),
+            alarm_id=None if alarm is None else alarm.id,
+        )
         return RecalibrationQuestion(
             model=model,
             active=active,
             policy=transaction.policies.current(),
-            lessons=gather(
-                reviewed,
-                policies,
-                rates,
-                noise=options.noise,
-                learnt_until=learnt_until(active),
-                alarm_id=None if alarm is None else alarm.id,
-            ),
+            lessons=lessons,
+            taught=transaction.predictions.several([row.document.id for row in lessons.rows]),
             recent=transaction.calibrations.recent(model.version, limit=MOST_ROUTED),
             by_hand=options.noise is Noise.KNOWN,
             options=options,
@@ -241,7 +243,7 @@ class Recalibration(Requesting):
             learnt = self.calibrators.load_calibrator(calibration.location).recalibration
         confidences = rescored(stored, learnt, labels)
         return [
-            Score(prediction.id, scorer, prediction.scored.labels, confidence, self.now())
+            Score(prediction.id, scorer, prediction.scored.best.labels, confidence, self.now())
             for prediction, confidence in zip(stored, confidences, strict=True)
         ]
 
@@ -339,7 +341,7 @@ class Recalibration(Requesting):
 def _active_model(transaction: Transaction) -> ModelVersion:
     model = transaction.models.active()
     if model is None:
-        raise ModelUnavailable("No model is active, so there is nothing to calibrate.")
+        raise NoModel("No model is active, so there is nothing to calibrate.")
     return model
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.evidence import Cell, confident
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import Backlog, Cell, confident, promised, standing
+from setwise.service.domain.reports import Backlog, promised, standing
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.analysis.cockpit import (
@@ -85,8 +86,9 @@ class Reports:
         """Return counts of predictions and review tasks at one instant."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True) as transaction:
-            decided = transaction.predictions.counts()
-            reviews = transaction.reviews.counts()
+            reports = transaction.reports()
+            decided, tasks = reports.decisions(), reports.reviews()
+            reviews = transaction.reviews.open_counts()
         reasons = dict.fromkeys(Reason, 0)
         for (_, reason), count in decided.items():
             reasons[reason] += count
@@ -94,7 +96,7 @@ class Reports:
             auto_sent=sum(n for (decision, _), n in decided.items() if decision is Decision.AUTO),
             waiting=reviews.get(ReviewState.WAITING, 0),
             leased=reviews.get(ReviewState.LEASED, 0),
-            completed=reviews.get(ReviewState.COMPLETED, 0),
+            completed=tasks - sum(reviews.values()),
             skipped=reviews.get(ReviewState.SKIPPED, 0),
             reasons=reasons,
         )
@@ -113,7 +115,7 @@ class Reports:
         _check_documents(documents)
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
-            checks = transaction.history.evidence(documents, with_labels=segment is not None)
+            checks = transaction.evidence.recent(documents, with_content=segment is not None)
         asked = policy.gate_for(segment) or policy
         return measure(of_segment(checks, policy, segment), asked.risk)
 
@@ -125,8 +127,8 @@ class Reports:
         _check_documents(documents)
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
-            with_labels = bool(policy.rules) or policy.whole is None
-            checks = transaction.history.evidence(documents, with_labels=with_labels)
+            with_content = bool(policy.rules) or policy.whole is None
+            checks = transaction.evidence.recent(documents, with_content=with_content)
         steps = [step / AUTOMATION_STEPS for step in range(AUTOMATION_STEPS + 1)]
         checks = of_segment(checks, policy, segment)
         return AutomationCurve(under(checks, policy, segment), over(checks, steps, policy, segment))
@@ -141,12 +143,11 @@ class Reports:
         """
         caller.require(Permission.REPORT)
         period = period or Period()
-        since = self._since(period)
+        days = self._days(period)
         with self.begin(read_only=True, snapshot=True) as transaction:
             policy = transaction.policies.current()
             gate = policy.gate_for(segment)
-            reports = transaction.reports((gate or policy).segment)
-            cells = reports.tally(since, before=period.before())
+            cells = transaction.reports((gate or policy).segment).tally(*days)
             return self._glance(transaction, policy, gate, period, cells)
 
     def cockpit(
@@ -159,15 +160,17 @@ class Reports:
         """
         caller.require(Permission.REPORT)
         period = period or Period()
-        since, before = self._since(period), period.before()
+        days = self._days(period)
         with self.begin(read_only=True, snapshot=True) as transaction:
             policy = transaction.policies.current()
             gate = policy.gate_for(segment)
-            reports = transaction.reports((gate or policy).segment)
-            cells = reports.tally(since, before=before)
+            asked, evidence = (gate or policy).segment, transaction.evidence
+            reports = transaction.reports(asked)
+            cells, steps = reports.tally(*days), reports.steps(*days)
             seen = self._glance(transaction, policy, gate, period, cells)
-            steps = reports.steps(since, before=before)
-            checked = reports.checked(since, MOST_CHECKED, before=before)
+            checked = evidence.checked(
+                seen.since, MOST_CHECKED, before=period.before(), segment=asked
+            )
             newest = transaction.calibrations.page(after=None, limit=1).items
             clients = {key.id: key.name for key in transaction.keys.all()}
         return Cockpit(
@@ -175,7 +178,7 @@ class Reports:
             reliability=draw_curve(checked, seen.known),
             checked=sum(seen.known.of(each) > 0 for each in checked),
             histogram=histogram(steps),
-            calibrator=newest[0].report.comparison.sentence if newest else None,
+            calibrator=newest[0].judgement if newest else None,
             mistakes=mistakes(checked, seen.known, seen.asked.risk, clients),
         )
 
@@ -196,23 +199,26 @@ class Reports:
         """
         caller.require(Permission.REPORT)
         period = period or Period()
-        since, before = self._since(period), period.before()
+        days = self._days(period)
+        since, before = datetime.combine(days[0], time(), UTC), period.before()
         with self.begin(read_only=True, snapshot=True) as transaction:
             policy = transaction.policies.current()
-            reports = transaction.reports((policy.gate_for(segment) or policy).segment)
-            known = standing(reports.tally(since, before=before))
-            checks = reports.checked(since, MOST_CHECKED, before=before)
-            marginals = transaction.predictions.marginals_of(
-                [each.prediction_id for each in checks]
-            )
+            asked = (policy.gate_for(segment) or policy).segment
+            known = standing(transaction.reports(asked).tally(*days))
+            checks = transaction.evidence.checked(since, MOST_CHECKED, before=before, segment=asked)
+            marginals = transaction.predictions.marginals_of([each.id for each in checks])
         return label_trust(checks, known, marginals, vocabulary, basis)
 
-    def _since(self, period: Period) -> datetime:
-        """Return when a period starts; raises `InvalidRequest` if it is out of range."""
+    def _days(self, period: Period) -> tuple[date, date | None]:
+        """Return the first day of a period, and the day after it if it ends.
+
+        Raises `InvalidRequest` if the period is out of range.
+        """
         today = self.now().astimezone(UTC).date()
         if faults := [*period.faults(today)]:
             raise InvalidRequest("The cockpit cannot show this.", faults)
-        return datetime.combine(period.since(today), time(), UTC)
+        before = period.before()
+        return period.since(today), before and before.date()
 
     def _glance(
         self,
@@ -231,8 +237,7 @@ class Reports:
         known = standing(cells)
         # To the present, from which the backlog of earlier days follows, with the last full days,
         # from which the pace does.
-        pacing = datetime.combine(today - timedelta(days=LAST_DAYS), time(), UTC)
-        reviews = reports.review_days(min(since, pacing))
+        reviews = reports.review_days(min(first, today - timedelta(days=LAST_DAYS)))
         lines = transaction.backlog.read(segment).reviews
         waiting = sum(line.count for line in lines.values())
         within = [day for day in reviews if first <= day.day <= last]
@@ -252,7 +257,7 @@ class Reports:
             return [row for row in rows if row.start <= last]
 
         rows = over(period.pace)
-        undecided = reports.undecided(since, before=period.before())
+        undecided = transaction.evidence.undecided(since, before=period.before(), segment=segment)
         return Glance(
             at=now,
             since=since,

@@ -1,20 +1,32 @@
-"""Fit the model again on its history and on people's decisions."""
+"""Fit the model again on its history and on people's decisions, when asked or by itself."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.annotators import Rates
 from setwise.service.domain.files import annotation_row, content_row
-from setwise.service.domain.jobs import Job
+from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.policy import RetrainMode
 from setwise.service.domain.recalibration import NOT_ANSWERED, Noise, RatesOf, answer_of
 from setwise.service.domain.reports import Span
-from setwise.service.domain.retraining import OnAudits, Retrain, compare_on_audits
+from setwise.service.domain.retraining import (
+    RARE,
+    Learning,
+    Measured,
+    OnAudits,
+    RareLabel,
+    Retrain,
+    compare_on_audits,
+    foretell,
+    next_at,
+)
 from setwise.service.domain.truth import check
 from setwise.service.services.analysis.rates import group_rates
 from setwise.service.services.certification import Certifications
@@ -27,6 +39,11 @@ RETRAINING = "retraining"
 """The kind of job; one runs at a time."""
 
 PAGE = 500
+
+MOST_JOBS = 200
+"""Jobs, the newest, that say when the next model is due and how good they were: 1.4 ** 40 already
+is more answers than people give.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,14 +66,50 @@ class Retraining(Requesting):
         options.check()
         self._history(options)
         with self.begin() as transaction:
-            kind = RETRAINING
-            return self._request(transaction, caller, kind, kind, **options.to_json())
+            answers = transaction.reviews.count_answered()
+            return self._request(
+                transaction, caller, RETRAINING, RETRAINING, answers=answers, **options.to_json()
+            )
+
+    def request_if_due(self) -> Job | None:
+        """Queue a job if there are enough new answers for the next model by itself."""
+        with self.begin(read_only=True) as transaction:
+            if not _is_due(transaction):
+                return None
+        with self.begin() as transaction:
+            if not _is_due(transaction) or transaction.jobs.unfinished(RETRAINING):
+                return None
+            return self._request(
+                transaction,
+                SYSTEM,
+                RETRAINING,
+                RETRAINING,
+                answers=transaction.reviews.count_answered(),
+                by_itself=True,
+                **Retrain(preset="best").to_json(),
+            )
+
+    def learning(self, caller: Caller) -> Learning:
+        """Return how far people and the models of their answers have come."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True) as transaction:
+            found = (_measured(job.result or {}) for job in _finished(transaction))
+            curve = [measured for measured in found if measured is not None]
+            return Learning(
+                answers=transaction.reviews.count_answered(),
+                next_at=_next_at(transaction),
+                rare=tuple(
+                    RareLabel(label, n) for label, n in transaction.labels.rare(RARE).items()
+                ),
+                curve=tuple(curve),
+                gain=foretell(curve),
+            )
 
     def run(self, job: Job, progress: Progress) -> Mapping[str, object]:
         """Fit, register, shadow and compare a model; return what was found.
 
-        What serves does not change. After a crash another worker begins again, with the registered
-        model if there is one.
+        What serves does not change, unless the model was trained by itself while nothing is sent.
+        After a crash another worker begins again, with the registered model if there is one.
 
         Raises `InvalidRequest` if the training data cannot be used; `NotEnoughReviews` if there is
         too little of it.
@@ -72,9 +125,18 @@ class Retraining(Requesting):
             "model_id": model.id,
             "model_version": model.version,
             "learnt_from": state["learnt_from"],
+            "measured": state.get("measured"),
         }
+        measured = _measured(result)
         if model.active:
             return {**result, "reason": "it serves already: nothing new has been decided"}
+        if job.payload.get("by_itself") and self._may_enter():
+            if measured is None or not measured.helps:
+                why = "it ranks no better than the most frequent sets, and does not suggest yet"
+                return {**result, "reason": why}
+            progress(0.9, "activating the model")
+            self.models.activate(SYSTEM, model.id)
+            return {**result, "reason": f"it suggests on the desk; {_says(measured)}"}
         shadow = self._shadow(model)
         progress(0.85, "scoring the audited documents")
         on_audits = self._compared(model, progress)
@@ -110,7 +172,10 @@ class Retraining(Requesting):
                 report=progress,
             )
             progress(0.8, "registering the model")
-            model = replace(self.models.store.add(str(target)), active=False)
+            added = self.models.store.add(str(target))
+            measured = learnt_from.get("measured")
+            summary = _without_its_own_figures(added.summary, measured)
+            model = replace(added, active=False, summary=summary)
         with self.begin() as transaction:
             same = [
                 candidate
@@ -129,7 +194,14 @@ class Retraining(Requesting):
                     version=model.version,
                     requested_by=str(job.payload.get("requested_by", SYSTEM.id)),
                 )
-        return model, {"model_id": model.id, "learnt_from": learnt_from}
+        counts = {name: value for name, value in learnt_from.items() if name != "measured"}
+        return model, {"model_id": model.id, "learnt_from": counts, "measured": measured}
+
+    def _may_enter(self) -> bool:
+        """Return whether a model may be activated by itself: if nothing can be sent."""
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+        return policy.retrain is RetrainMode.AUTOMATIC and not policy.has_threshold
 
     def _history(self, options: Retrain) -> Path | None:
         """Return the file that a request names; raises `InvalidRequest` outside the folder."""
@@ -164,8 +236,63 @@ class Retraining(Requesting):
             serving = transaction.certifications.serving()
             if serving is None or serving == candidate:
                 return OnAudits()
-            audited = transaction.certifications.audited
+            audited = transaction.evidence.audited
             return compare_on_audits(audited(serving), audited(candidate))
+
+
+def _without_its_own_figures(
+    summary: Mapping[str, object], measured: object
+) -> Mapping[str, object]:
+    """Return the summary with what marked documents say, if they say something.
+
+    Cross-fitting over all answers judges the picked documents too, which are harder than others.
+    """
+    return summary if measured is None else {**summary, "metrics": measured}
+
+
+def _is_due(transaction: Transaction) -> bool:
+    due_at = _next_at(transaction)
+    return due_at is not None and transaction.reviews.count_answered() >= due_at
+
+
+def _next_at(transaction: Transaction) -> int | None:
+    """Return at how many answers a model is trained by itself; None if none will be.
+
+    A model that a person registered is never replaced by one trained on the answers alone.
+    """
+    if transaction.policies.current().retrain is RetrainMode.NEVER:
+        return None
+    jobs = _requested(transaction)
+    active = transaction.models.active()
+    made = {(job.result or {}).get("model_id") for job in jobs if _of_answers(job)}
+    if active is not None and active.id not in made:
+        return None
+    answers = (job.payload["answers"] for job in jobs if "answers" in job.payload)
+    return next_at(cast("int | None", next(answers, None)))
+
+
+def _requested(transaction: Transaction) -> Sequence[Job]:
+    """Return the last jobs, newest first."""
+    return transaction.jobs.page(JobFilter(kind=RETRAINING), after=None, limit=MOST_JOBS).items
+
+
+def _of_answers(job: Job) -> bool:
+    """Return whether a job learns from answers alone."""
+    return job.payload.get("training_data") is None
+
+
+def _finished(transaction: Transaction) -> Sequence[Job]:
+    """Return the last jobs that made a model of answers, oldest first."""
+    return [job for job in reversed(_requested(transaction)) if job.result and _of_answers(job)]
+
+
+def _measured(result: Mapping[str, object]) -> Measured | None:
+    measured = result.get("measured")
+    return Measured(**measured) if isinstance(measured, Mapping) else None
+
+
+def _says(measured: Measured) -> str:
+    return f"{measured.right:,} of {measured.marked:,} marked documents are right"
 
 
 def _reviewed(
@@ -175,13 +302,15 @@ def _reviewed(
     after = None
     progress(0.0, "reading the reviews")
     while page := transaction.history.annotations(Span(), after=after, limit=PAGE):
+        marked = transaction.reviews.marked({of.id for _, of in page})
         for annotation, of in page:
             errors: Rates | str | None = None
-            if rates is not None:
+            sure = of.scored.confidence
+            if rates is not None and sure is not None:  # no rates of answers without a suggestion
                 alone = check(of.id, [annotation])
                 answer = NOT_ANSWERED if alone is None else answer_of(alone, Noise.KNOWN)
-                sure = of.scored.confidence
                 errors = answer if isinstance(answer, str) else answer.rates(rates, sure)
-            yield {**annotation_row(annotation, of), **content_row(of)}, errors
+            row = {**annotation_row(annotation, of), **content_row(of), "marked": of.id in marked}
+            yield row, errors
         after = page[-1][0].id
         progress(0.0, "reading the reviews")

@@ -7,7 +7,7 @@ see.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission, Role
@@ -15,6 +15,7 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.documents import Comment, CommentKind, OwnAnswer, check_comment
 from setwise.service.domain.labels import NO_ADDITIONS, Additions
 from setwise.service.domain.outcomes import resolution, sent_labels
+from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Prediction, Reason, TermWeight
 from setwise.service.domain.reviews import (
     EVERYTHING,
@@ -24,6 +25,7 @@ from setwise.service.domain.reviews import (
     HeldDecision,
     Oddity,
     QueueFilter,
+    ReadingOrder,
     ReviewKind,
     ReviewState,
     ReviewTask,
@@ -32,6 +34,7 @@ from setwise.service.domain.reviews import (
     is_final,
 )
 from setwise.service.domain.routing.audits import (
+    MARKED,
     AuditRole,
     Lottery,
     plausible_threshold,
@@ -202,6 +205,7 @@ class Reviews(TakesLabels):
             segment=ALL_DOCUMENTS
             if filters.segment is None
             else policy.segment_of(filters.segment),
+            order=self._order(policy, caller, now),
         )
         if task is None:
             return None
@@ -212,6 +216,12 @@ class Reviews(TakesLabels):
             transaction.reviews.note_reader(caller.id, [claimed.prediction.id], now)
         self._log(transaction, caller, "review.claimed", claimed, taken_from=taken_from)
         return claimed
+
+    def _order(self, policy: Policy, caller: Caller, now: datetime) -> ReadingOrder:
+        if policy.has_threshold:
+            return ReadingOrder.AS_THEY_CAME
+        marked = self.lottery.toss(caller.id, now) < MARKED
+        return ReadingOrder.MARKED_FIRST if marked else ReadingOrder.DOUBTFUL_FIRST
 
     def extend(self, caller: Caller, task_id: str) -> ReviewTask:
         """Restart the lease of a task; the audit trail omits this."""
@@ -334,18 +344,30 @@ class Reviews(TakesLabels):
         return StoredDecision(task, self._undo_left_s(task))
 
     def undo(self, caller: Caller, task_id: str) -> ReviewTask:
-        """Undo the caller's decision; the task is leased to them again.
+        """Undo the caller's decision or skip; the task is leased to them again.
 
-        Raises `ReviewAlreadyDecided` if the decision is final; `LeaseLost` if the caller has not
-        decided the task.
+        Raises `ReviewAlreadyDecided` if the decision or skip is final; `LeaseLost` if the caller
+        has not decided the task, or another reviewer has taken it since the skip.
         """
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
             task = _locked(transaction, task_id)
-            reopened = task.reopened(caller.id, self.now(), self.lease)
-            transaction.reviews.save(reopened)
-            self._log(transaction, caller, "review.undone", reopened)
-        return reopened
+            if task.skipped_by(caller.id):
+                again = self._unskipped(transaction, caller, task)
+            else:
+                again = task.reopened(caller.id, self.now(), self.lease)
+                transaction.reviews.save(again)
+            self._log(transaction, caller, "review.undone", again)
+        return again
+
+    def _unskipped(self, transaction: Transaction, caller: Caller, task: ReviewTask) -> ReviewTask:
+        transaction.reviews.save(task.unskipped(caller.id, self.now(), self.undo_window))
+        transaction.reviews.withdraw_skip(task.id, caller.id)
+        # Claiming it checks again what the caller has read in the meantime.
+        again = self._claim(transaction, caller, EVERYTHING, task.id)
+        if again is None:
+            raise errors.LeaseLost("You cannot take this document back.")
+        return again
 
     def reopen(
         self,
@@ -586,14 +608,16 @@ class Reviews(TakesLabels):
         proves = prediction.selection.role is AuditRole.CERTIFICATION
         if task.kind is not ReviewKind.AUDIT or not proves or share in {0.0, 1.0}:
             return share, draw
+        if prediction.selection.in_rest:
+            return 1.0, draw  # see `setwise.models.guarantees.strata`
         scored = prediction.scored
-        scorer = Scorer(scored.model_version, scored.calibrator_version)
+        scorer = Scorer(scored.model_version or "", scored.calibrator_version or "")
         usual = transaction.certifications.unaudited(scorer, limit=MOST_USUAL)
         policy = transaction.policies.current()
         least = policy.gate_of(prediction.segment).least_of(scorer)
         thresholds = (least, plausible_threshold(usual, policy.target_accuracy))
         threshold = min((each for each in thresholds if each is not None), default=None)
-        return reread_rate(share, scored.confidence, threshold, usual), draw
+        return reread_rate(share, scored.best.confidence, threshold, usual), draw
 
     def _send(
         self,

@@ -43,7 +43,7 @@ class Segments(Recorded):
             policy = transaction.policies.current()
             if policy.whole is not None:
                 return [], {}
-            recent = transaction.history.evidence(RECENT, with_labels=True)
+            recent = transaction.evidence.recent(RECENT, with_content=True)
             scorer = transaction.certifications.serving()
             keys = [gate.key for gate in policy.gates]
             progress = (

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.text import Page, check_page, is_id
+from setwise.service.domain.text import Page, check_page, is_id, sentence
 from setwise.service.domain.webhooks import (
     GONE,
     Delivery,
@@ -27,6 +27,7 @@ from setwise.service.domain.webhooks import (
     ReceiverResponse,
     RetryDelays,
     SigningSecret,
+    TestData,
     signing_secret,
 )
 from setwise.service.services.audit_trail import Recorded
@@ -117,7 +118,9 @@ class Webhooks(Recorded):
         faults = list(change.faults(allow_private=self.allow_private))
         if faults:
             first = f"{faults[0].pointer.removeprefix('/')} {faults[0].detail}"
-            raise errors.InvalidRequest(f"Nothing can be delivered like this: {first}.", faults)
+            raise errors.InvalidRequest(
+                sentence(f"Nothing can be delivered like this: {first}"), faults
+            )
 
     def delete(self, caller: Caller, endpoint_id: str, expected_version: int | None = None) -> None:
         """Delete an endpoint and its secrets, and cancel deliveries; keep the log.
@@ -165,7 +168,7 @@ class Webhooks(Recorded):
                 type=MessageType.WEBHOOK_TEST,
                 client_id=caller.id,
                 document_key=message_id,
-                data={"webhook_id": endpoint.id},
+                data=vars(TestData(endpoint.id)),
                 created_at=now,
             )
             delivery = Delivery(self.new_id(), message, endpoint.id, due_at=now, created_at=now)
@@ -250,7 +253,7 @@ class Webhooks(Recorded):
                     "The webhook was deleted; add it again to send to it."
                 )
             replayed = delivery.replayed(self.now())
-            transaction.deliveries.save(replayed, token=delivery.token)
+            transaction.deliveries.save(delivery, replayed)
             self._note(
                 transaction, caller, "delivery.replayed", delivery.id, state=delivery.state.value
             )
@@ -263,8 +266,8 @@ class Webhooks(Recorded):
         with self.begin() as transaction:
             endpoint = _load(transaction, endpoint_id)
             while dead := transaction.deliveries.dead(endpoint.id, _REPLAYED_PER_ROUND):
-                for delivery in dead:
-                    transaction.deliveries.save(delivery.replayed(self.now()), token=delivery.token)
+                now = self.now()
+                transaction.deliveries.save_all([(one, one.replayed(now)) for one in dead])
                 total += len(dead)
             self._note(transaction, caller, "webhook.replayed", endpoint.id, deliveries=total)
         return total
@@ -354,54 +357,59 @@ class Webhooks(Recorded):
                 return 0
         return routed
 
-    def claim(self, busy: Mapping[str, int], *, room: int, share: int) -> list[Parcel]:
+    def claim(self, room: Mapping[str, int], *, otherwise: int) -> list[Parcel]:
         """Lease and return due deliveries.
 
-        ``busy``: Number of attempts in progress, by endpoint.
-        ``room``: Most deliveries to claim.
-        ``share``: Most attempts in progress to one endpoint, so that a slow one leaves room for
-        others.
+        ``room``: Most deliveries to claim, by endpoint.
+        ``otherwise``: The same for each endpoint that ``room`` does not name.
         """
-        claimed: list[Parcel] = []
         # Couriers ask every second. Reading first does not block writers.
         with self.begin(read_only=True) as transaction:
             due = transaction.deliveries.due_endpoints(self.now())
             able = (endpoint for endpoint in transaction.endpoints.all() if endpoint.enabled)
             due &= {endpoint.id for endpoint in able}
-        waiting = {endpoint_id for endpoint_id in due if busy.get(endpoint_id, 0) < share}
-        if not waiting:
-            return claimed
+        limits = {endpoint_id: room.get(endpoint_id, otherwise) for endpoint_id in due}
+        if not any(limits.values()):
+            return []
         with self.begin() as transaction:
             now = self.now()
-            endpoints = (e for e in transaction.endpoints.all() if e.enabled and e.id in waiting)
-            # Least busy first, so that an endpoint with a long queue does not starve the others.
-            for endpoint in sorted(endpoints, key=lambda endpoint: busy.get(endpoint.id, 0)):
-                limit = min(share - busy.get(endpoint.id, 0), room - len(claimed))
-                if limit > 0:
-                    claimed += [
-                        Parcel(delivery, endpoint)
-                        for delivery in transaction.deliveries.claim(
-                            endpoint.id, now, self.lease, limit
-                        )
-                    ]
-        return claimed
+            endpoints = (e for e in transaction.endpoints.all() if e.enabled and limits.get(e.id))
+            return [
+                Parcel(delivery, endpoint)
+                for endpoint in endpoints
+                for delivery in transaction.deliveries.claim(
+                    endpoint.id, now, self.lease, limits[endpoint.id]
+                )
+            ]
 
-    def record(self, answered: Sequence[tuple[Delivery, ReceiverResponse]]) -> list[Delivery]:
+    def record(
+        self, answered: Sequence[tuple[Delivery, ReceiverResponse | None]]
+    ) -> list[Delivery]:
         """Log attempts, and finish each delivery or schedule its next attempt.
+
+        A delivery without a response was not sent: it can be claimed again at once.
 
         Returns the stored deliveries, without those that another courier has claimed since.
         """
-        stored = []
+        attempts = [(delivery, answer) for delivery, answer in answered if answer is not None]
         with self.begin() as transaction:
-            self._disable_gone(transaction, answered)
-            for delivery, answer in answered:
-                after = delivery.answered(answer, self.now(), self.backoff, self.draw())
-                if transaction.deliveries.save(after, token=delivery.token):
-                    stored.append(after)
+            self._disable_gone(transaction, attempts)
+            now = self.now()
+            stored = transaction.deliveries.save_all(
+                [
+                    (
+                        delivery,
+                        delivery.returned()
+                        if answer is None
+                        else delivery.answered(answer, now, self.backoff, self.draw()),
+                    )
+                    for delivery, answer in answered
+                ]
+            )
             transaction.deliveries.log(
                 [
                     DeliveryAttempt(self.new_id(), delivery.id, delivery.attempt, answer)
-                    for delivery, answer in answered
+                    for delivery, answer in attempts
                 ]
             )
         return stored

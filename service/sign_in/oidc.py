@@ -91,6 +91,10 @@ class OpenIdConnect:
         }
         return f"{described['authorization_endpoint']}?{urlencode(asked)}"
 
+    def check(self) -> None:
+        """Raise `ProviderUnavailable` unless the provider's metadata and keys can be read."""
+        self._described()
+
     def identify(self, code: str, attempt: SignInAttempt, redirect_uri: str) -> ExternalIdentity:
         """Exchange the browser's code; return the person's identity.
 

@@ -5,16 +5,12 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     RowMapping,
-    Select,
     Table,
     and_,
     case,
     func,
     insert,
-    literal,
-    or_,
     select,
     true,
     update,
@@ -26,8 +22,6 @@ from setwise.service.domain.annotators import (
     Annotator,
     AnnotatorGroup,
     AnswerCounts,
-    AnswerPair,
-    GoldAnswer,
     Rates,
     ReviewPace,
 )
@@ -35,15 +29,11 @@ from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.tables import (
-    AUDIT_READ,
-    READ_TWICE,
     annotations,
     annotator_groups,
     annotators,
-    checks,
 )
 
-_CHECK = checks.c
 _BLIND = annotations.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
 
 WITH_SUGGESTION = "_with_suggestion"
@@ -140,79 +130,6 @@ class AnnotatorStore(Store):
             .group_by(ranked.c.reviewer)
         )
         return {who: ReviewPace(n, float(mid)) for who, n, mid in self._connection.execute(query)}
-
-    def gold(self) -> list[GoldAnswer]:
-        """Return blind answers to audits that a lead has adjudicated, oldest first."""
-        rate = _CHECK.reread_rate
-        weight = case((_CHECK.audit_agreed, 1.0 / func.nullif(rate, 0.0)), else_=1.0)
-        return self._gold(
-            weight,
-            case((rate > 0, rate), else_=1.0),
-            AUDIT_READ,
-            _CHECK.lead_agreed.is_not(None),
-            # Agreements are adjudicated only by chance: with a rate of 0, none were.
-            or_(~_CHECK.audit_agreed, rate > 0),
-        )
-
-    def shown_gold(self) -> list[GoldAnswer]:
-        """Return answers with a suggestion in view that blind answers check, oldest first.
-
-        Second readings are drawn at random. If both people agree, that counts as the truth;
-        otherwise a lead's decision does, and answers that wait for one are left out.
-        """
-        return self._gold(
-            literal(1.0),
-            literal(1.0),
-            READ_TWICE,
-            _CHECK.first_shown,
-            or_(_CHECK.lead_agreed.is_not(None), _CHECK.first_agreed == _CHECK.second_agreed),
-        )
-
-    def _gold(
-        self,
-        weight: ColumnElement[float],
-        read_again: ColumnElement[float],
-        *conditions: ColumnElement[bool],
-    ) -> list[GoldAnswer]:
-        """Return the first answers of checks, beside a lead's or else what was answered."""
-        query = select(
-            _CHECK.first_id,
-            _CHECK.first_reviewer,
-            _CHECK.first_group,
-            _CHECK.first_agreed,
-            func.coalesce(_CHECK.lead_agreed, _CHECK.first_agreed),
-            _CHECK.confidence,
-            weight,
-            read_again,
-        ).where(*conditions)
-        return [GoldAnswer(*row) for row in self._oldest_first(query)]
-
-    def contradictions(self) -> Mapping[str, tuple[int, int]]:
-        """Return each group's audits that contradict the model, and those that leads decided."""
-        query = (
-            select(_CHECK.first_group, func.count(), func.count(_CHECK.lead_agreed))
-            .where(AUDIT_READ, ~_CHECK.audit_agreed)
-            .group_by(_CHECK.first_group)
-        )
-        return {group: (n, n_known) for group, n, n_known in self._connection.execute(query)}
-
-    def pairs(self) -> list[AnswerPair]:
-        """Return ordinary reviews that the same group reviewed a second time."""
-        query = select(
-            _CHECK.first_id,
-            _CHECK.first_group,
-            _CHECK.first_agreed,
-            _CHECK.second_agreed,
-            _CHECK.confidence,
-        ).where(READ_TWICE, _CHECK.first_group == _CHECK.second_group)
-        return [AnswerPair(*row[1:]) for row in self._oldest_first(query)]
-
-    def _oldest_first(self, query: Select[Any]) -> list[tuple[Any, ...]]:  # Any: several columns
-        """Return rows sorted by their first column, an id."""
-        # Sorted here: with ORDER BY, the database would scan all answers in order instead of
-        # finding the few that match.
-        rows = sorted(self._connection.execute(query), key=lambda row: str(row[0]))
-        return [tuple(row) for row in rows]
 
 
 def _to_group(row: RowMapping) -> AnnotatorGroup:

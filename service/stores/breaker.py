@@ -8,10 +8,7 @@ from sqlalchemy import (
     RowMapping,
     ScalarSelect,
     Select,
-    Text,
-    and_,
     case,
-    cast,
     func,
     insert,
     not_,
@@ -20,28 +17,25 @@ from sqlalchemy import (
     true,
 )
 
-from setwise.service.domain.breaker import Reset, Trip, TripCause, Unvouched, WatchedAudit
+from setwise.service.domain.breaker import Reset, Trip, TripCause, Unvouched
 from setwise.service.domain.certification import Scorer
+from setwise.service.domain.evidence import CONFIDENT
 from setwise.service.domain.policy import ThresholdMode
-from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import CONFIDENT
+from setwise.service.domain.predictions import Decision
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.routing.audits import AuditRole, Identity
 from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
 from setwise.service.stores.columns.rows import Store, by_scorer, in_segment, of_row, row_of
+from setwise.service.stores.evidence import watched
 from setwise.service.stores.tables import (
-    AUDITED,
     OPEN,
     breaker_resets,
     breaker_trips,
     calibration_activations,
-    checks,
     model_activations,
     policies,
     predictions,
     review_tasks,
 )
-from setwise.service.stores.truth import SECOND_READING, to_second_reading
 
 Value = TypeVar("Value")
 
@@ -57,37 +51,6 @@ _WITH_RESET = select(breaker_trips, breaker_resets).outerjoin(
 
 class BreakerStore(Store):
     """Audits that the breaker watches, its trips and its resets."""
-
-    def audits(
-        self, scorer: Scorer, *, after: str | None, limit: int, segment: Segment = ALL_DOCUMENTS
-    ) -> list[WatchedAudit]:
-        """Return the newest audits of sent or sendable predictions, ordered by prediction.
-
-        ``after``: Return only predictions with greater ids.
-        ``segment``: Return only predictions of it.
-        """
-        column, check = predictions.c, checks.c
-        newest = (
-            select(
-                column.id,
-                column.created_at,
-                policies.c.target_accuracy,
-                column.client_id,
-                func.coalesce(column.document_id, cast(column.id, Text)).label("name"),
-                column.draw,
-                check.audit_agreed,
-                check.reviewer_agreed,
-                check.decided_at,
-                check.waits,
-                *SECOND_READING,
-            )
-            .join(policies, _BY_POLICY)
-            .outerjoin(checks, check.prediction_id == column.id)
-            .where(_watched(scorer, after), in_segment(predictions.c.segment, segment))
-            .order_by(column.id.desc())
-            .limit(limit)
-        )
-        return self._every(newest, _to_watched)[::-1]
 
     def confident(
         self, since: datetime, segment: Segment = ALL_DOCUMENTS
@@ -124,7 +87,7 @@ class BreakerStore(Store):
             .where(
                 OPEN,
                 review_tasks.c.kind.in_([ReviewKind.AUDIT.value, ReviewKind.ADJUDICATION.value]),
-                _watched(scorer, after),
+                watched(scorer, after),
                 in_segment(predictions.c.segment, segment),
                 predictions.c.created_at <= read_by,
             )
@@ -272,35 +235,6 @@ def _only(query: Select[tuple[Value]]) -> ScalarSelect[Value]:
 
 
 _STARTS = _starts()
-
-
-def _watched(scorer: Scorer, after: str | None) -> ColumnElement[bool]:
-    """Return the condition that the breaker watches a prediction's audit."""
-    column = predictions.c
-    return and_(
-        AUDITED,
-        column.audit_role == AuditRole.CERTIFICATION.value,
-        by_scorer(predictions, scorer),
-        or_(column.decision == Decision.AUTO.value, column.reason == Reason.AUDIT.value),
-        true() if after is None else column.id > after,
-    )
-
-
-def _to_watched(row: RowMapping) -> WatchedAudit:
-    agreed, ended = row["audit_agreed"], row["audit_agreed"] is not None and not row["waits"]
-    agreement = to_second_reading(*(row[each] for each in SECOND_READING))
-    # An agreement that does not end the audit was drawn for a lead.
-    drawn = agreement is not None and (row["waits"] or agreement.done)
-    return WatchedAudit(
-        prediction_id=row["id"],
-        predicted_at=row["created_at"],
-        target_accuracy=row["target_accuracy"],
-        right=row["reviewer_agreed"] if ended else None,
-        finished_at=row["decided_at"] if ended else None,
-        document=Identity(row["client_id"], row["name"], row["draw"]),
-        agreed=agreed,
-        chance=agreement.rate if agreement is not None and drawn else None,
-    )
 
 
 def _to_trip(row: RowMapping) -> Trip:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
+    PoolProxiedConnection,
     QueuePool,
     create_engine,
     event,
@@ -24,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from setwise.service.domain.errors import (
     ServiceError,
@@ -156,6 +158,20 @@ def create(
     return engine
 
 
+class _Pool(QueuePool):
+    """Connections that raise `StorageUnavailable` if none is free in time."""
+
+    __module__ = QueuePool.__module__  # names its logger; ours would log how pools open and close
+
+    def connect(self) -> PoolProxiedConnection:
+        try:
+            return super().connect()
+        except PoolExhausted as error:
+            raise StorageUnavailable(
+                "The database is not available: every connection is in use."
+            ) from error
+
+
 def fold_log(engine: Engine) -> bool:
     """Empty an SQLite file's write-ahead log into the file; False if it is in use."""
     pooled = engine.raw_connection()
@@ -220,7 +236,7 @@ def _sqlite(address: URL, patience_s: float, pool_size: int) -> Engine:
     engine = create_engine(
         address.set(database=str(path)),
         creator=connect,
-        poolclass=QueuePool,
+        poolclass=_Pool,
         pool_size=pool_size,
         max_overflow=0,
         # Prefer the connection that wrote last: its page cache is still valid, while the caches of
@@ -253,6 +269,7 @@ def _postgres(address: URL, patience_s: float, pool_size: int) -> Engine:
         )
     return create_engine(
         address,
+        poolclass=_Pool,
         pool_pre_ping=True,  # after a server restart, reconnect instead of failing a request
         pool_size=(pool_size + 1) // 2,  # the others are closed when idle
         max_overflow=pool_size // 2,

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
+    Connection,
     Row,
     RowMapping,
     Select,
@@ -17,7 +18,6 @@ from sqlalchemy import (
     func,
     insert,
     literal,
-    literal_column,
     or_,
     select,
     tuple_,
@@ -44,19 +44,17 @@ from setwise.service.domain.reviews import Annotation, QueueTier, ReviewState
 from setwise.service.domain.text import UNREADABLE, Page, is_id
 from setwise.service.stores.columns.rows import Store, in_segment, of_row, row_of
 from setwise.service.stores.columns.types import InRow, cipher_of, opened
+from setwise.service.stores.evidence import AUDITOR_AGREED, AUDITOR_CONTRADICTED, CONTRADICTED
 from setwise.service.stores.labels import LACKING
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import ReviewStore
 from setwise.service.stores.tables import (
     ASSIGNED,
-    AUDIT_READ,
-    CONTRADICTING,
     DEAD,
     LEASED,
     OPEN,
     annotations,
     api_keys,
-    checks,
     comment_readers,
     comments,
     deliveries,
@@ -68,11 +66,9 @@ from setwise.service.stores.tables import (
     prediction_labels,
     predictions,
     review_tasks,
-    searched_places,
-    searched_texts,
-    searched_words,
 )
 from setwise.service.stores.truth import to_annotation, to_outcome
+from setwise.service.stores.truth.search_index import SearchIndex
 from setwise.service.stores.webhooks import DeliveryStore, to_message
 
 _Value = TypeVar("_Value")
@@ -81,6 +77,10 @@ _column = predictions.c
 
 class DocumentStore(Store):
     """Predictions with what became of them."""
+
+    def __init__(self, connection: Connection, reviews: ReviewStore) -> None:
+        super().__init__(connection)
+        self._reviews = reviews
 
     @property
     def searchable(self) -> bool:
@@ -135,7 +135,7 @@ class DocumentStore(Store):
         answers, reported = self.answers([prediction.id])
         life = Life(
             prediction,
-            ReviewStore(self._connection).tasks_of(prediction.id),
+            self._reviews.tasks_of(prediction.id),
             answers[prediction.id],
             reported[prediction.id],
             messages,
@@ -174,7 +174,7 @@ class DocumentStore(Store):
         for row in self._connection.execute(open_tasks):
             waiting[row.prediction_id].append(row)
         every_task = [task.id for tasks in waiting.values() for task in tasks]
-        skips = ReviewStore(self._connection).skips_of(every_task)
+        skips = self._reviews.skips_of(every_task)
         answers, reported = self.answers(ids)
         for prediction in listed:
             tasks = waiting[prediction.id]
@@ -225,7 +225,7 @@ class DocumentStore(Store):
         if filters.undelivered_to is not None:
             yield self._undelivered(filters.undelivered_to)
         if filters.text is not None:
-            yield self._with_words(phrases(filters.text))
+            yield SearchIndex(self._connection).having(phrases(filters.text))
 
     def _undelivered(self, endpoint_id: str) -> ColumnElement[bool]:
         # The document's key in a message is not unique to a prediction.
@@ -233,19 +233,6 @@ class DocumentStore(Store):
         named = cast(message.data["prediction_id"].as_string(), _column.id.type)
         dead = select(named).join(deliveries, deliveries.c.message_ordinal == message.ordinal)
         return _column.id.in_(dead.where(DEAD, deliveries.c.endpoint_id == endpoint_id))
-
-    def _with_words(self, phrases: Sequence[str]) -> ColumnElement[bool]:
-        if self._connection.dialect.name == "postgresql":
-            config: ColumnElement[str] = literal_column("'simple'")
-            asked = (func.phraseto_tsquery(config, phrase) for phrase in phrases)
-            matches = (searched_texts.c.words.bool_op("@@")(query) for query in asked)
-            return _column.id.in_(select(searched_texts.c.prediction_id).where(*matches))
-        quoted = " ".join(f'"{phrase}"' for phrase in phrases)  # phrases hold no quotes
-        places = select(searched_words.c.rowid).where(
-            literal_column("searched_words").match(quoted)
-        )
-        named = select(searched_places.c.prediction_id).where(searched_places.c.place.in_(places))
-        return _column.id.in_(named)
 
 
 class CommentStore(Store):
@@ -329,6 +316,7 @@ def _ordered(query: Select[Any], order: Order, after: str | None) -> Select[Any]
         if after is not None:
             query = query.where(_column.id < after if newest else _column.id > after)
         return query.order_by(_column.id.desc() if newest else _column.id)
+    query = query.where(_column.confidence.is_not(None))
     keys = _column.confidence, _column.id
     least = order is Order.LEAST_CONFIDENT
     if after is not None:
@@ -345,10 +333,6 @@ def _labelled(table: Table, label: str) -> ColumnElement[bool]:
 
 def _answered(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     return exists().where(annotations.c.prediction_id == _column.id, *conditions)
-
-
-def _checked(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
-    return _column.id.in_(select(checks.c.prediction_id).where(*conditions))
 
 
 def _in_review(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -384,12 +368,12 @@ _STATES: Mapping[DocumentState, ColumnElement[bool]] = {
             ),
         )
     ),
-    DocumentState.CONTRADICTED: _checked(CONTRADICTING),
+    DocumentState.CONTRADICTED: CONTRADICTED,
 }
 _AUDITED: Mapping[Audited, ColumnElement[bool]] = {
     Audited.DRAWN: _column.audit_role != "none",
-    Audited.AGREED: _checked(AUDIT_READ, checks.c.audit_agreed),
-    Audited.CONTRADICTED: _checked(AUDIT_READ, ~checks.c.audit_agreed),
+    Audited.AGREED: AUDITOR_AGREED,
+    Audited.CONTRADICTED: AUDITOR_CONTRADICTED,
 }
 _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {  # Any: what the field holds
     "document_id": lambda value: _column.document_id == value,

@@ -1,12 +1,12 @@
 """Requests that carry an idempotency key, each stored in the transaction of its effect."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, literal, select, tuple_, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import RequestUnfinished
@@ -102,6 +102,23 @@ class IdempotencyStore(Store):
             .where(column.owner_id == request.owner_id, column.key == request.key)
             .values(response=response)
         )
+
+    def responses(self, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str, bytes]]:
+        """Return stored responses with the owners and keys of their requests, in their order."""
+        column = idempotent_requests.c
+        query = select(column.owner_id, column.key, column.response).where(
+            column.response.is_not(None)
+        )
+        if after is not None:
+            query = query.where(tuple_(column.owner_id, column.key) > tuple_(*map(literal, after)))
+        rows = self._connection.execute(query.order_by(column.owner_id, column.key).limit(limit))
+        return [(row.owner_id, row.key, row.response) for row in rows]
+
+    def forget(self, requests: Sequence[tuple[str, str]]) -> None:
+        """Delete the responses of requests, given by owner and key."""
+        column = idempotent_requests.c
+        keyed = tuple_(column.owner_id, column.key).in_(requests)
+        self._connection.execute(update(idempotent_requests).where(keyed).values(response=None))
 
     def purge(self, before: datetime) -> int:
         """Delete requests made before a time; return their number."""

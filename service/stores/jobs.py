@@ -1,13 +1,13 @@
 """Stored jobs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import RowMapping, Select, select, update
+from sqlalchemy import RowMapping, Select, exists, func, literal_column, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import JobUnfinished
-from setwise.service.domain.jobs import Job, JobFilter, JobState
+from setwise.service.domain.jobs import ALONE, Job, JobFilter, JobState
 from setwise.service.domain.text import Page
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.tables import QUEUED, REQUESTED, RUNNING, UNFINISHED, jobs
@@ -61,7 +61,14 @@ class JobStore(Store):
         return self._connection.execute(query.limit(1)).first() is not None
 
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
-        """Lease the next due job of these kinds, or one whose lease has expired."""
+        """Lease the next due job of these kinds, or one whose lease has expired.
+
+        Of kinds that run alone, none while another one of the kind has a lease.
+        """
+        if self._connection.dialect.name == "postgresql" and not set(ALONE).isdisjoint(kinds):
+            # Two that claim at the same time would not see each other's lease. SQLite allows only
+            # one writer at a time.
+            self._connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
         abandoned, due = _claimable(kinds, now)
         job = self._lock(abandoned) or self._lock(due)
         if job is None:
@@ -79,9 +86,10 @@ class JobStore(Store):
         """
         return self._write(job.id, token, _changing(job))
 
-    def checkpoint(self, job_id: str, state: Mapping[str, object], *, token: int) -> bool:
+    def checkpoint(self, job: Job, *, token: int) -> bool:
         """Store a claimed job's checkpoint; return False if its lease was lost."""
-        return self._write(job_id, token, {"checkpoint": dict(state)})
+        values = {"checkpoint": dict(job.checkpoint or {}), "attempt": job.attempt}
+        return self._write(job.id, token, values)
 
     def change(self, job: Job) -> None:
         """Store a locked job; raises `JobUnfinished` if another job has its key."""
@@ -109,7 +117,14 @@ def _claimable(kinds: Sequence[str], now: datetime) -> list[Select[tuple[object,
     # Two queries, so that each reads a small index. Abandoned jobs come first, because they have
     # waited longer.
     column = jobs.c
+    running = exists().where(
+        literal_column("other.state = 'running'"),
+        _OTHER.c.kind == column.kind,
+        _OTHER.c.lease_expires_at > now,
+    )
     query = select(jobs).where(column.kind.in_(kinds)).limit(1)
+    if alone := set(ALONE).intersection(kinds):
+        query = query.where(column.kind.not_in(alone) | ~running)
     return [
         query.where(RUNNING, column.lease_expires_at <= now).order_by(
             column.lease_expires_at, column.id
@@ -117,6 +132,10 @@ def _claimable(kinds: Sequence[str], now: datetime) -> list[Select[tuple[object,
         query.where(QUEUED, column.due_at <= now).order_by(column.due_at, column.id),
     ]
 
+
+_OTHER = jobs.alias("other")
+
+_LOCK = 0x5E7_0B02  # arbitrary, but used for no other lock
 
 _CONSTANT = {"id", "kind", "key", "payload", "created_at", "owner_id", "request_key", "checkpoint"}
 """What does not change with a job's state; `JobStore.checkpoint` stores its checkpoint."""

@@ -1,6 +1,6 @@
 """Stored outcomes."""
 
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.outcomes import Outcome
@@ -17,6 +17,10 @@ class OutcomeRaced(Exception):
 class OutcomeStore(Store):
     """Outcomes: the label sets that turned out to be right."""
 
+    def __init__(self, connection: Connection, truth: TruthStore) -> None:
+        super().__init__(connection)
+        self._truth = truth
+
     def add(self, outcome: Outcome, before: AnswerFacts | None = None) -> None:
         """Store an outcome; raises `OutcomeRaced` if its number is taken.
 
@@ -28,9 +32,14 @@ class OutcomeStore(Store):
             if "number" in str(error.orig):
                 raise OutcomeRaced(outcome.prediction_id) from error
             raise
-        truth = TruthStore(self._connection)
         facts = before and before.with_outcome(outcome)
-        truth.write(facts or truth.facts(outcome.prediction_id), outcome)
+        self._truth.write(facts or self._truth.facts(outcome.prediction_id), outcome)
+
+    def newest(self, reported_by: str, source: str) -> Outcome | None:
+        """Return the last outcome that a caller has reported for a source, or None."""
+        column = outcomes.c
+        query = select(outcomes).where(column.reported_by == reported_by, column.source == source)
+        return self._first(query.order_by(column.id.desc()).limit(1), to_outcome)
 
     def of(self, prediction_id: str) -> list[Outcome]:
         """Return the outcomes of a prediction, ordered by number."""

@@ -127,17 +127,23 @@ def _to_state(row: RowMapping) -> GateState:
         if row[column.certificate_id] is None
         else Scorer(row[column.certified_model], row[column.certified_calibrator]),
         audits=audits and AuditPlan(**{**audits, "mode": AuditMode(audits["mode"])}),
+        audited_for=None
+        if row[column.audited_model] is None
+        else Scorer(row[column.audited_model], row[column.audited_calibrator]),
     )
 
 
 def _of_state(version: str, place: int, state: GateState) -> dict[str, object]:
     model, calibrator = state.certified_for or (None, None)
+    audited_model, audited_calibrator = state.audited_for or (None, None)
     return {
         **row_of(state, gates),
         "policy_version": version,
         "place": place,
         "certified_model": model,
         "certified_calibrator": calibrator,
+        "audited_model": audited_model,
+        "audited_calibrator": audited_calibrator,
         "audits": state.audits and asdict(state.audits),
     }
 

@@ -1,10 +1,11 @@
 """Stored predictions."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
+    Connection,
     RowMapping,
     bindparam,
     delete,
@@ -25,15 +26,16 @@ from setwise.service.domain.predictions import (
     Marginal,
     Prediction,
     PredictionFilter,
-    Reason,
     ScoredSet,
     Submission,
 )
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.audits import AuditRole, Selection
+from setwise.service.domain.routing.versions import Version
 from setwise.service.domain.text import Page, first_id_at
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.columns.types import InRow, opened
+from setwise.service.stores.reports.counts import CountStore
 from setwise.service.stores.tables import (
     annotations,
     comments,
@@ -54,6 +56,9 @@ _KeyName = tuple[str, str]
 """A client's id and an idempotency key."""
 
 
+_MOST_VERSIONS = 10_000
+"""Most versions that are read for one batch; a client may give all its documents one id."""
+
 _INSERT, _INSERT_KEYS = insert(predictions), insert(idempotency_keys)
 
 
@@ -64,6 +69,10 @@ class IdempotencyKeyTaken(Exception):
 class PredictionStore(Store):
     """Stored predictions."""
 
+    def __init__(self, connection: Connection, counts: CountStore) -> None:
+        super().__init__(connection)
+        self._counts = counts
+
     def add_all(self, new: Sequence[NewPrediction]) -> None:
         """Store predictions and their idempotency keys.
 
@@ -73,8 +82,9 @@ class PredictionStore(Store):
             return
         rows = [_row(prediction, submission) for prediction, submission in new]
         self._connection.execute(_INSERT, rows)
+        self._counts.predicted(prediction for prediction, _ in new)
         SearchIndex(self._connection).add(
-            {prediction.id: prediction.scored.labels for prediction, _ in new},
+            {prediction.id: prediction.scored.labels or () for prediction, _ in new},
             sent=[prediction.id for prediction, _ in new if prediction.decision is Decision.AUTO],
             with_texts=[prediction.id for prediction, _ in new if prediction.document.text],
         )
@@ -96,8 +106,38 @@ class PredictionStore(Store):
         except IntegrityError as error:
             raise IdempotencyKeyTaken(", ".join(str(key["key"]) for key in keys)) from error
 
+    def unsent_versions(
+        self,
+        names: Collection[str],
+        draws: Collection[float],
+        since: datetime,
+    ) -> list[Version]:
+        """Return what any client posted with these ids or draws, and what was not sent.
+
+        ``draws``: Near copies draw alike.
+        """
+        column = predictions.c
+        kept = (
+            column.created_at >= since,
+            column.decision == Decision.REVIEW.value,
+        )
+        columns = (column.client_id, column.document_id, column.draw, column.confidence)
+        query = select(*columns).where(*kept).distinct().limit(_MOST_VERSIONS)
+        # Each from its own index.
+        conditions = (column.document_id.in_(names), column.draw.in_(draws))
+        rows = [row for one in conditions for row in self._connection.execute(query.where(one))]
+        return [Version(*row) for row in rows]
+
     def get(self, prediction_id: str) -> Prediction | None:
         return self._named(select(predictions), predictions.c.id, prediction_id, to_prediction)
+
+    def several(self, ids: Sequence[str]) -> list[Prediction]:
+        """Return the predictions with these ids, in their order."""
+        found = []
+        for part in _parts(sorted(ids)):
+            query = select(predictions).where(predictions.c.id.in_(part))
+            found += self._every(query.order_by(predictions.c.id), to_prediction)
+        return found
 
     def replayed(self, names: Collection[_KeyName]) -> dict[_KeyName, tuple[Prediction, str]]:
         """Return stored predictions by idempotency key, each with its request digest."""
@@ -152,16 +192,6 @@ class PredictionStore(Store):
             query, after = query.where(column.id.in_(select(named.c.id))), None
         return self._page(query, column.id, to_prediction, after=after, limit=limit)
 
-    def counts(self) -> Mapping[tuple[Decision, Reason], int]:
-        decision: ColumnElement[str] = predictions.c.decision
-        reason: ColumnElement[str] = predictions.c.reason
-        if self._connection.dialect.name == "sqlite":
-            # Grouping by plain columns would use the index on decisions and read every row for
-            # its reason. An expression makes SQLite count in an index that has both.
-            decision, reason = decision.concat(""), reason.concat("")
-        query = select(decision, reason, func.count()).group_by(decision, reason)
-        return {(Decision(a), Reason(b)): count for a, b, count in self._connection.execute(query)}
-
 
 def _row(prediction: Prediction, answering: Submission) -> dict[str, object]:
     document, scored, caller = prediction.document, prediction.scored, answering.caller
@@ -176,9 +206,8 @@ def _row(prediction: Prediction, answering: Submission) -> dict[str, object]:
         "metadata": InRow(dict(document.metadata), row),
         "own_confidences": None if scored.replaced is None else list(scored.replaced),
         "confidence": scored.confidence,
+        **row_of(prediction.selection, predictions),
         "audit_role": prediction.selection.role,
-        "draw": prediction.selection.draw,
-        "inclusion_probability": prediction.selection.inclusion_probability,
         "priority": document.priority,
         "due_at": document.due_at,
         "actor_name": caller.name,
@@ -191,6 +220,14 @@ def _tuple(values: list[float] | None) -> tuple[float, ...] | None:
     return None if values is None else tuple(values)
 
 
+def to_candidates(stored: Iterable[Mapping[str, Any]]) -> tuple[Candidate, ...]:  # Any: JSON
+    """Return stored candidates."""
+    return tuple(
+        Candidate(tuple(candidate["labels"]), candidate["confidence"], candidate["score"])
+        for candidate in stored
+    )
+
+
 def to_prediction(row: RowMapping) -> Prediction:
     """Return the prediction in a row with the columns of its table."""
     column = predictions.c
@@ -198,18 +235,11 @@ def to_prediction(row: RowMapping) -> Prediction:
         ScoredSet,
         predictions,
         row,
-        candidates=tuple(
-            Candidate(tuple(candidate["labels"]), candidate["confidence"], candidate["score"])
-            for candidate in row[column.candidates]
-        ),
+        candidates=to_candidates(row[column.candidates]),
         marginals=tuple(Marginal(**marginal) for marginal in row[column.marginals]),
         replaced=_tuple(row[column.own_confidences]),
     )
-    selection = Selection(
-        AuditRole(row[column.audit_role]),
-        row[column.draw],
-        row[column.inclusion_probability],
-    )
+    selection = of_row(Selection, predictions, row, role=AuditRole(row[column.audit_role]))
     return of_row(
         Prediction,
         predictions,
@@ -362,6 +392,25 @@ class TextStore(Store):
     def forget_words(self) -> None:
         """Remove the traces of purged words from the index of words."""
         SearchIndex(self._connection).compact()
+
+    def any_purged(self, ids: Collection[str]) -> bool:
+        """Return whether ids of predictions, or of reviews of them, have a purged document."""
+        column, task = predictions.c, review_tasks.c
+        for part in _parts(sorted(ids)):
+            reviewed = select(task.prediction_id).where(task.id.in_(part))
+            named = column.id.in_(part) | column.id.in_(reviewed)
+            query = select(column.id).where(named, column.purged_at.is_not(None))
+            if self._connection.execute(query.limit(1)).first() is not None:
+                return True
+        return False
+
+    def named_with(self, prediction_ids: Collection[str]) -> set[str]:
+        """Return the ids of predictions and of the reviews of them."""
+        named = set(prediction_ids)
+        for ids in _parts(sorted(prediction_ids)):
+            query = select(review_tasks.c.id).where(review_tasks.c.prediction_id.in_(ids))
+            named.update(self._connection.scalars(query))
+        return named
 
     def lines_of(self, prediction_ids: Sequence[str]) -> dict[str, list[int]]:
         """Return the lines of uploaded files that gave these predictions, by job."""

@@ -17,19 +17,17 @@ from sqlalchemy import (
 
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Prediction
-from setwise.service.domain.recalibration import Calibration, Noise, ReviewedPrediction, Serving
+from setwise.service.domain.recalibration import Calibration, Noise, Serving
 from setwise.service.domain.text import Page, id_earlier
 from setwise.service.stores.columns.rows import Store, by_scorer, of_row, row_of
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import (
     calibration_activations,
     calibrations,
-    checks,
     model_activations,
     models,
     predictions,
 )
-from setwise.service.stores.truth import to_check
 
 CLOCKS_DIFFER_BY = timedelta(minutes=10)
 """Bound on clock skew: different machines make the ids of activations and predictions."""
@@ -104,17 +102,6 @@ class CalibrationStore(Store):
                 "activated_at": now,
             },
         )
-
-    def reviewed(self, model_version: str, *, limit: int) -> list[ReviewedPrediction]:
-        """Return a model's predictions that were answered, newest first."""
-        query = (
-            select(predictions, checks)
-            .join(checks, checks.c.prediction_id == predictions.c.id)
-            .where(checks.c.model_version == model_version)
-            .order_by(checks.c.prediction_id.desc())
-            .limit(limit)
-        )
-        return self._every(query, lambda row: ReviewedPrediction(to_prediction(row), to_check(row)))
 
     def recent(self, model_version: str, *, limit: int) -> list[Prediction]:
         """Return the newest predictions of a model, newest first."""

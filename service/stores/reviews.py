@@ -2,15 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    Connection,
     RowMapping,
     Select,
     and_,
+    delete,
     exists,
     func,
     insert,
@@ -22,7 +24,7 @@ from sqlalchemy import (
 
 from setwise.service.domain.documents import OwnAnswer
 from setwise.service.domain.errors import StaleVersion
-from setwise.service.domain.predictions import Prediction, Reason
+from setwise.service.domain.predictions import Candidate, Prediction, Reason
 from setwise.service.domain.reviews import (
     EVERYTHING,
     Annotation,
@@ -31,6 +33,7 @@ from setwise.service.domain.reviews import (
     QueueFilter,
     QueuePlace,
     QueueTier,
+    ReadingOrder,
     ReviewKind,
     ReviewState,
     ReviewTask,
@@ -42,7 +45,7 @@ from setwise.service.domain.text import UNREADABLE, Page, is_id
 from setwise.service.domain.truth import AnswerFacts
 from setwise.service.stores.columns.rows import Store, in_segment, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
-from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.predictions import to_candidates, to_prediction
 from setwise.service.stores.tables import (
     ASSIGNED,
     DECIDED,
@@ -82,8 +85,48 @@ _WITH_PREDICTION = select(review_tasks, predictions).join(
 )
 
 
+_Part = tuple[Sequence[ColumnElement[bool]], Sequence[ColumnElement[Any]]]
+"""Some of the tasks, and by what they are ordered."""
+
+
+def _reading_orders() -> Mapping[ReadingOrder, Sequence[_Part]]:
+    """Return the parts of the queue in each order; the first one that has a task gives it."""
+    task = review_tasks.c
+    normal = task.tier == literal(QueueTier.NORMAL.value)
+    hurried = or_(task.tier < QueueTier.NORMAL.value, task.due_at.is_not(None))
+    first, copy = predictions.alias("first"), predictions.alias("copy")
+    read = _SIBLINGS.c.state.in_([ReviewState.COMPLETED.value, ReviewState.LEASED.value])
+    # A copy of a document that is read or leased teaches little.
+    copied = exists().where(
+        first.c.id == task.prediction_id,
+        copy.c.draw == first.c.draw,
+        copy.c.id != first.c.id,
+        _SIBLINGS.c.prediction_id == copy.c.id,
+        read,
+    )
+    clock = (task.tier, task.queued_at, task.id)
+    unread = (normal, task.due_at.is_(None), ~copied)
+    marked: _Part = (*unread, task.marked), (task.queued_at, task.id)
+    doubtful: _Part = (*unread, ~task.marked), (task.confidence, task.queued_at, task.id)
+    before: _Part = (hurried,), clock
+    after: _Part = (), clock
+    return {
+        ReadingOrder.AS_THEY_CAME: (after,),
+        ReadingOrder.MARKED_FIRST: (before, marked, doubtful, after),
+        ReadingOrder.DOUBTFUL_FIRST: (before, doubtful, marked, after),
+    }
+
+
+_PARTS = _reading_orders()
+_AS_THEY_CAME = _PARTS[ReadingOrder.AS_THEY_CAME]
+
+
 class ReviewStore(Store):
     """The review queue."""
+
+    def __init__(self, connection: Connection, truth: TruthStore) -> None:
+        super().__init__(connection)
+        self._truth = truth
 
     def add(self, task: ReviewTask) -> None:
         self.add_all([task])
@@ -99,10 +142,14 @@ class ReviewStore(Store):
                 "created_at": task.created_at,
                 **_changing(task),
                 "due_at": task.due_at,
+                "marked": task.marked,
+                "confidence": task.confidence,
+                "proposed": None,
             }
             for task in tasks
         ]
         self._connection.execute(_INSERT, rows)
+        self._truth.counts.arrived(tasks)
         for task in tasks:
             if task.skips:
                 self._add_skips(task)
@@ -148,6 +195,7 @@ class ReviewStore(Store):
         only: str | None = None,
         filters: QueueFilter = EVERYTHING,
         segment: Segment = ALL_DOCUMENTS,
+        order: ReadingOrder = ReadingOrder.AS_THEY_CAME,
     ) -> ReviewTask | None:
         """Lock and return the first task in the queue that ``reviewer`` may claim now.
 
@@ -157,6 +205,8 @@ class ReviewStore(Store):
         before all others, and tasks assigned to another reviewer are left out. With ``escalated``,
         tasks for leads come first. Tasks locked by a concurrent claim are skipped, so no task is
         claimed twice. With ``only``, an id, no other task is returned.
+
+        ``order`` applies to documents that are neither due nor given priority.
         """
         if only is not None and not is_id(only):
             return None
@@ -168,9 +218,11 @@ class ReviewStore(Store):
                     column.escalated.is_(among_escalated),
                     *_conditions(filters, segment),
                 )
-                task = self._next(reviewer, now, among, only=only)
-                if task is not None:
-                    return task
+                parts = _AS_THEY_CAME if among_escalated else _PARTS[order]
+                for part, by in parts:
+                    task = self._next(reviewer, now, (*among, *part), by, only=only)
+                    if task is not None:
+                        return task
         return None
 
     def segments(self, *, most: int) -> list[str]:
@@ -185,6 +237,7 @@ class ReviewStore(Store):
         reviewer: str,
         now: datetime,
         among: Sequence[ColumnElement[bool]],
+        by: Sequence[ColumnElement[Any]],
         *,
         only: str | None,
     ) -> ReviewTask | None:
@@ -215,7 +268,7 @@ class ReviewStore(Store):
                 ),
                 *among,
             )
-            .order_by(column.tier, column.queued_at, column.id)
+            .order_by(*by)
             .limit(1)
             .with_for_update(skip_locked=True)
         )
@@ -247,6 +300,11 @@ class ReviewStore(Store):
         if saved.rowcount != 1:
             raise StaleVersion(f"Review task {task.id} has changed since it was read.")
         self._add_skips(task)
+
+    def withdraw_skip(self, task_id: str, reviewer: str) -> None:
+        """Delete the skip of a task by ``reviewer``."""
+        mine = and_(review_skips.c.task_id == task_id, review_skips.c.reviewer == reviewer)
+        self._connection.execute(delete(review_skips).where(mine))
 
     def unassign(self, reviewer: str, *which: ColumnElement[bool]) -> None:
         """Unassign the tasks of ``reviewer``, or some of them."""
@@ -347,9 +405,10 @@ class ReviewStore(Store):
             query = query.where(review_tasks.c.id > after)
         return page_of(self._load(query), limit)
 
-    def counts(self) -> Mapping[ReviewState, int]:
+    def open_counts(self) -> Mapping[ReviewState, int]:
+        """Return how many tasks are not completed, by state."""
         state = review_tasks.c.state
-        rows = self._connection.execute(select(state, func.count()).group_by(state))
+        rows = self._connection.execute(select(state, func.count()).where(OPEN).group_by(state))
         return {ReviewState(name): count for name, count in rows}
 
     def annotate(self, annotation: Annotation, before: AnswerFacts | None = None) -> None:
@@ -360,11 +419,48 @@ class ReviewStore(Store):
         comment = InRow(annotation.comment, (annotation.id, annotation.prediction_id))
         row = {**row_of(annotation, annotations), **_kind(annotation), "comment": comment}
         self._connection.execute(insert(annotations), row)
-        truth = TruthStore(self._connection)
         facts = before and before.with_annotation(annotation)
-        truth.write(facts or truth.facts(annotation.prediction_id), annotation)
+        self._truth.write(facts or self._truth.facts(annotation.prediction_id), annotation)
         about = review_tasks.c.prediction_id == annotation.prediction_id
         self.unassign(annotation.reviewer, about)
+
+    def count_answered(self) -> int:
+        """Return how many documents people have answered."""
+        query = select(func.count(annotations.c.prediction_id.distinct()))
+        return self._connection.execute(query).scalar_one()
+
+    def marked(self, prediction_ids: Collection[str]) -> frozenset[str]:
+        """Return those of the predictions that were marked on arrival."""
+        column = review_tasks.c
+        query = select(column.prediction_id).where(
+            column.prediction_id.in_(prediction_ids), column.marked
+        )
+        return frozenset(self._connection.execute(query).scalars())
+
+    def unread(self, *, after: str | None, limit: int) -> list[ReviewTask]:
+        """Return open tasks without a lease, in the order of their ids."""
+        column = review_tasks.c
+        query = _WITH_PREDICTION.where(OPEN, column.lease_holder.is_(None)).order_by(column.id)
+        if after is not None:
+            query = query.where(column.id > after)
+        return self._load(query.limit(limit))
+
+    def rescore(self, scores: Iterable[tuple[ReviewTask, Sequence[Candidate]]]) -> None:
+        """Store what the newest model says of tasks that still have no lease.
+
+        It is suggested where no model answered before.
+        """
+        column = review_tasks.c
+        for task, candidates in scores:
+            suggests = task.kind is ReviewKind.REVIEW and not task.prediction.scored.candidates
+            self._connection.execute(
+                update(review_tasks)
+                .where(column.id == task.id, OPEN, column.lease_holder.is_(None))
+                .values(
+                    confidence=candidates[0].confidence,
+                    proposed=[asdict(each) for each in candidates] if suggests else None,
+                )
+            )
 
     def annotation_of(self, task_id: str) -> Annotation | None:
         return self._named(select(annotations), annotations.c.task_id, task_id, to_annotation)
@@ -569,6 +665,8 @@ def _to_task(row: RowMapping, skips: Iterable[Skip], opened_by: Mapping[str, str
         skips=tuple(skips),
         decision=_decision(row),
         assigned_to=row[column.assigned_to],
+        marked=row[column.marked],
+        proposed=to_candidates(row[column.proposed] or ()),
     )
     place = QueuePlace(QueueTier(row[column.tier]), row[column.queued_at])
     return task if place == task.place else replace(task, moved=place)

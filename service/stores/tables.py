@@ -5,6 +5,7 @@ does nothing by itself: the stores write what is derived from rows.
 """
 
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -35,7 +36,8 @@ from setwise.service.domain.certification import CertificationEvidence
 from setwise.service.domain.documents import CommentKind
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.labels import LabelState
-from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.outcomes import Sampling
+from setwise.service.domain.policy import RetrainMode, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.recalibration.report import CalibrationReport
@@ -88,6 +90,8 @@ UNFINISHED: ColumnElement[bool] = literal_column("state IN ('queued', 'running')
 REQUESTED: ColumnElement[bool] = literal_column("request_key IS NOT NULL")
 SHADOWING: ColumnElement[bool] = literal_column("ended_at IS NULL")
 PENDING: ColumnElement[bool] = literal_column("state = 'pending'")
+DELIVERY_DUE: ColumnElement[bool] = literal_column("state = 'pending' AND due_at IS NOT NULL")
+"""Of each pending delivery. It keeps queries without an instant to the index of documents."""
 DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
 AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
 IN_SEGMENT: ColumnElement[bool] = literal_column("segment IS NOT NULL")
@@ -98,6 +102,20 @@ REPORTED: ColumnElement[bool] = literal_column("reported_at IS NOT NULL")
 DUE: ColumnElement[bool] = literal_column("state <> 'completed' AND due_at IS NOT NULL")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
 UNACKNOWLEDGED: ColumnElement[bool] = literal_column("acknowledged_at IS NULL")
+
+
+def _sum(name: str, kind: type[BigInteger] | type[Double[float]]) -> Column[Any]:  # Any: a number
+    """Return a column that adds up."""
+    return Column(name, kind, nullable=False, info={"sum": True})
+
+
+def _counted() -> tuple[Column[Any], ...]:
+    """Return the columns by which reports count: the day, what is counted, and the segment."""
+    return (
+        Column("day", Text, primary_key=True),
+        Column("kind", Text, primary_key=True),
+        Column("segment", Text),
+    )
 
 
 def _one_of(column: str, values: type[StrEnum] | tuple[str, ...]) -> CheckConstraint:
@@ -132,9 +150,13 @@ ERASED_OR_SEALED = "NEW.{0} IS NULL OR CAST(NEW.{0} AS TEXT) LIKE '{1}sw1:%'"
 RELABELLED = {
     "labels": "NEW.written IS NOT NULL",
     "agreed": "NEW.written IS NOT NULL",
-    "written": "CAST(NEW.written AS TEXT) = CAST(coalesce(OLD.written, OLD.labels) AS TEXT)",
+    "written": "CAST(NEW.written AS TEXT) = CAST(coalesce(OLD.written, OLD.labels) AS TEXT)"
+    """ OR CAST(NEW.written AS TEXT) LIKE '%""%'""",
 }
-"""What renaming a label does to an answer: what was written stays beside it."""
+"""What renaming a label does to an answer: what was written stays beside it.
+
+In what was written, a label can only give way to one without a name.
+"""
 
 api_keys = Table(
     "api_keys",
@@ -230,8 +252,10 @@ policies = Table(
     _share("gold_reread_rate"),
     Column("rules", Json, nullable=False),
     _share("ramp_up_rate", nullable=True),
+    _share("rest_rate", nullable=True),
     # Field, bounds, most segments, and what the certificate for the remaining documents covers.
     Column("segment_by", Json, nullable=False),
+    _choice("retrain", RetrainMode),
     _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
     _check("risk_is_probability", "risk > 0 AND risk < 1"),
     _check("fixed_has_threshold", "(threshold_mode = 'fixed') = (fixed_threshold IS NOT NULL)"),
@@ -253,6 +277,9 @@ gates = Table(
     Column("certified_calibrator", Text),
     Column("trip_id", Id),
     Column("audits", Json),  # NULL for the policy's
+    Column("audited_from", Double),
+    Column("audited_model", Text),
+    Column("audited_calibrator", Text),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     UniqueConstraint("policy_version", "value"),
 )
@@ -309,18 +336,20 @@ predictions = Table(
     Column("metadata", SealedJson("predictions.metadata", "id", "client_id"), nullable=False),
     Column("candidates", Json, nullable=False),
     Column("marginals", Json, nullable=False),
-    Column("confidence", Double, nullable=False),
+    Column("confidence", Double),  # NULL, as the two versions, before there was a model
     Column("out_of_domain", Boolean, nullable=False),
     _choice("decision", Decision),
     _choice("reason", Reason),
     Column("threshold", Double),
-    Column("model_version", Text, nullable=False),
-    Column("calibrator_version", Text, nullable=False),
+    Column("model_version", Text),
+    Column("calibrator_version", Text),
     Column("policy_version", Id, ForeignKey("policies.version"), nullable=False),
     Column("created_at", Instant, nullable=False),
     _choice("audit_role", AuditRole),
     _share("draw", nullable=True),
     _share("inclusion_probability", nullable=True),
+    _share("audit_chance", nullable=True),
+    Column("in_rest", Boolean, nullable=False),
     Column("rule", Text),
     # When text, features, answer and metadata were purged; the numbers stay.
     Column("purged_at", Instant),
@@ -335,6 +364,13 @@ predictions = Table(
     # What the client asked for; the queue's order is derived from it.
     Column("priority", Integer, nullable=False),
     Column("due_at", Instant),
+    Column("earlier_versions", Integer, nullable=False),
+    _check(
+        "scored_by_model",
+        "(reason = 'no_model') = (model_version IS NULL)"
+        " AND (model_version IS NULL) = (calibrator_version IS NULL)"
+        " AND (model_version IS NULL) = (confidence IS NULL)",
+    ),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     _check("priority_is_known", "priority >= 0 AND priority <= 2"),
@@ -342,6 +378,7 @@ predictions = Table(
     Index(None, "client_id", "id"),
     # Without the id: one document has few predictions, which are cheap to sort.
     Index(None, "document_id"),
+    Index(None, "draw"),
     Index(None, "decision", "id"),
     # Covers everything that reports count by, because the rows themselves are wide.
     Index(
@@ -352,6 +389,7 @@ predictions = Table(
         "reason",
         "confidence",
         "inclusion_probability",
+        "in_rest",
         "segment",
     ),
     _partial("ix_predictions_segment_id", "segment", "id", where=IN_SEGMENT),
@@ -368,6 +406,13 @@ predictions = Table(
         "client_id",
         "document_id",
         "draw",
+        "confidence",
+        "inclusion_probability",
+        "audit_chance",
+        "in_rest",
+        "segment",
+        "uncalibrated",
+        "earlier_versions",
         where=AUDITED,
     ),
     Index(None, "confidence", "id"),
@@ -387,6 +432,7 @@ labels = Table(
     "labels",
     metadata,
     Column("label", Text, primary_key=True),
+    Column("id", Id),  # names it in the audit trail, if a person gave it; see `LabelStore.remove`
     Column("name", Text),
     Column("guideline", Text),
     Column("parent", Text),
@@ -399,6 +445,7 @@ labels = Table(
     Column("version", Integer, nullable=False),
     _check("merged_has_target", "(state = 'merged') = (merged_into IS NOT NULL)"),
     _check("version_counts", "version >= 1"),
+    UniqueConstraint("id"),
 )
 
 # What documents are searched by; see `SearchIndex`.
@@ -429,11 +476,13 @@ unindexed_texts = Table(
 )
 
 # The words of plain texts: on SQLite a virtual table and the places of its rows, on PostgreSQL a
-# table of the words of each text.
+# table of each text's trigrams and searched form.
 WORDS = "searched_"
 searched_words = table("searched_words", column("rowid"))
 searched_places = table("searched_places", column("place"), column("prediction_id", Id))
-searched_texts = table("searched_texts", column("prediction_id", Id), column("words"))
+searched_texts = table(
+    "searched_texts", column("prediction_id", Id), column("trigrams"), column("form", Text)
+)
 create_with(
     metadata,
     "sqlite",
@@ -441,18 +490,21 @@ create_with(
     "prediction_id VARCHAR(36) NOT NULL UNIQUE)",
 )
 create_with(
-    metadata, "sqlite", "CREATE VIRTUAL TABLE searched_words USING fts5 (text, content = '')"
+    metadata,
+    "sqlite",
+    "CREATE VIRTUAL TABLE searched_words USING fts5 "
+    "(trigrams, content = '', tokenize = \"ascii tokenchars '_.+#|'\")",
 )
 create_with(
     metadata,
     "postgresql",
     "CREATE TABLE searched_texts (prediction_id UUID NOT NULL "
-    "CONSTRAINT pk_searched_texts PRIMARY KEY, words TSVECTOR NOT NULL)",
+    "CONSTRAINT pk_searched_texts PRIMARY KEY, trigrams TSVECTOR NOT NULL, form TEXT NOT NULL)",
 )
 create_with(
     metadata,
     "postgresql",
-    "CREATE INDEX ix_searched_texts_words ON searched_texts USING gin (words)",
+    "CREATE INDEX ix_searched_texts_trigrams ON searched_texts USING gin (trigrams)",
 )
 
 model_comparisons = Table(
@@ -518,6 +570,12 @@ review_tasks = Table(
     Column("tier", Integer, nullable=False),
     Column("queued_at", Instant, nullable=False),
     Column("due_at", Instant),
+    # The order of reading while nothing is sent: what was drawn on arrival, and the confidence of
+    # the newest model, 1 where none has scored the document.
+    Column("marked", Boolean, nullable=False),
+    _share("confidence"),
+    # What a model says that came after the document, most likely first.
+    Column("proposed", Json),
     # The holder's decision, which can still be withdrawn; NULL once it is an annotation.
     Column("decided_labels", Json),
     Column("decided_comment", Sealed("review_tasks.decided_comment", "id", "prediction_id")),
@@ -548,6 +606,16 @@ review_tasks = Table(
         where=ASSIGNED,
     ),
     _partial("ix_review_tasks_queue", "escalated", "tier", "queued_at", "id", where=OPEN),
+    _partial(
+        "ix_review_tasks_plan",
+        "escalated",
+        "tier",
+        "marked",
+        "confidence",
+        "queued_at",
+        "id",
+        where=OPEN,
+    ),
     _partial("ix_review_tasks_due", "due_at", where=DUE),
     _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
     _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
@@ -586,7 +654,7 @@ annotations = Table(
     Column("labels", Json, nullable=False),
     Column("written", Json),  # the labels as the person gave them, if one was renamed since
     Column("comment", Sealed("annotations.comment", "id", "prediction_id")),
-    Column("agreed", Boolean, nullable=False),
+    Column("agreed", Boolean),  # NULL if nothing was predicted
     Column("chosen_rank", Integer),
     Column("suggestion_shown", Boolean, nullable=False),
     Column("seconds", Double, nullable=False),
@@ -672,11 +740,14 @@ outcomes = Table(
     Column("labels", Json, nullable=False),
     Column("written", Json),  # as of annotations
     Column("source", Text, nullable=False),
-    Column("agreed", Boolean, nullable=False),
+    Column("agreed", Boolean),  # NULL if nothing was predicted
     Column("reported_by", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
+    _choice("sampling", Sampling),
+    Column("echoes", Integer, nullable=False),
     _check("number_counts", "number >= 1"),
     UniqueConstraint("prediction_id", "number"),
+    Index("ix_outcomes_source", "reported_by", "source", "id"),
 )
 keep_history(outcomes, **RELABELLED)
 
@@ -688,9 +759,9 @@ checks = Table(
     Column("prediction_id", Id, ForeignKey("predictions.id"), primary_key=True),
     # Of the prediction.
     Column("segment", Text),
-    Column("model_version", Text, nullable=False),
-    Column("calibrator_version", Text, nullable=False),
-    Column("confidence", Double, nullable=False),
+    Column("model_version", Text),
+    Column("calibrator_version", Text),
+    Column("confidence", Double),
     Column("reason", Choice(Reason), nullable=False),
     Column("inclusion_probability", Double),
     Column("predicted_at", Instant, nullable=False),
@@ -718,21 +789,53 @@ checks = Table(
     Column("second_group", Text),
     Column("second_agreed", Boolean),
     Column("reopened_agreed", Boolean),
-    # Covers what reports count by.
-    Index(
-        "ix_checks_reports",
-        "prediction_id",
-        "reviewer_agreed",
-        "outcome_agreed",
-        "reread",
-        "reread_rate",
-    ),
     Index(None, "model_version", "prediction_id"),
     Index(None, "decided_at"),
     _partial("ix_checks_reported_at", "reported_at", where=REPORTED),
     _partial("ix_checks_contradicted", "prediction_id", where=CONTRADICTING),
     _partial("ix_checks_audits", "prediction_id", "audit_agreed", where=AUDIT_READ),
     _partial("ix_checks_repeated", "prediction_id", where=READ_TWICE),
+)
+
+# What reports count, by day; see `CountStore`. `db rebuild` counts again. The kind is the columns
+# that tell apart what is counted, as one text, as they may be NULL.
+prediction_counts = Table(
+    "prediction_counts",
+    metadata,
+    *_counted(),
+    Column("decision", Choice(Decision), nullable=False),
+    Column("reason", Choice(Reason), nullable=False),
+    Column("inclusion_probability", Double),
+    Column("in_rest", Boolean, nullable=False),
+    Column("reviewer_agreed", Boolean),
+    Column("outcome_agreed", Boolean),
+    Column("reread", Boolean),
+    Column("reread_rate", Double),
+    Column("first_shown", Boolean),
+    _sum("documents", BigInteger),
+    _sum("confidence", Double),
+    sqlite_with_rowid=False,
+)
+
+step_counts = Table(
+    "step_counts",
+    metadata,
+    *_counted(),
+    Column("decision", Choice(Decision), nullable=False),
+    Column("reason", Choice(Reason), nullable=False),
+    Column("step", Integer, nullable=False),
+    _sum("documents", BigInteger),
+    sqlite_with_rowid=False,
+)
+
+review_counts = Table(
+    "review_counts",
+    metadata,
+    *_counted(),
+    _sum("arrived", BigInteger),
+    _sum("completed", BigInteger),
+    _sum("seconds", Double),
+    sqlite_with_rowid=False,
 )
 
 certifications = Table(
@@ -952,7 +1055,7 @@ deliveries = Table(
     UniqueConstraint("message_ordinal", "endpoint_id"),
     Index(None, "state", "id"),
     Index(None, "endpoint_id", "id"),
-    _partial("ix_deliveries_due", "endpoint_id", "due_at", where=PENDING),
+    _partial("ix_deliveries_due", "endpoint_id", "due_at", where=DELIVERY_DUE),
     _partial(
         "ix_deliveries_order", "endpoint_id", "document_key", "message_ordinal", where=PENDING
     ),

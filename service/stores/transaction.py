@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
@@ -16,6 +15,7 @@ from setwise.service.stores.breaker import BreakerStore
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.database import READ_ONLY, fold_log
 from setwise.service.stores.documents import CommentStore, DocumentStore
+from setwise.service.stores.evidence import EvidenceStore
 from setwise.service.stores.idempotency import PRESENT, IdempotencyStore
 from setwise.service.stores.jobs import JobStore
 from setwise.service.stores.labels import LabelStore
@@ -26,6 +26,7 @@ from setwise.service.stores.predictions import PredictionStore, TextStore
 from setwise.service.stores.recalibration import CalibrationStore
 from setwise.service.stores.reports import ReportStore
 from setwise.service.stores.reports.backlog import BacklogStore
+from setwise.service.stores.reports.counts import CountStore
 from setwise.service.stores.reports.history import HistoryStore
 from setwise.service.stores.reviews import ReviewStore
 from setwise.service.stores.truth import TruthStore
@@ -54,7 +55,7 @@ class Transactions:
     ) -> Iterator["Transaction"]:
         """Open a transaction on a pooled connection, discarded after `StorageUnavailable`."""
         with nullcontext() if read_only else self._turn():
-            connection = _connect(self._reads if read_only else self._writes)
+            connection = (self._reads if read_only else self._writes).connect()
             try:
                 if snapshot and connection.dialect.name == "postgresql":
                     connection.execution_options(isolation_level="REPEATABLE READ")
@@ -109,13 +110,15 @@ class Transaction:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.rolled_back = False
-        self.predictions = PredictionStore(connection)
-        self.documents = DocumentStore(connection)
+        self.counts = CountStore(connection)
+        self.truth = TruthStore(connection, self.counts)
+        self.predictions = PredictionStore(connection, self.counts)
+        self.reviews = ReviewStore(connection, self.truth)
+        self.outcomes = OutcomeStore(connection, self.truth)
+        self.documents = DocumentStore(connection, self.reviews)
         self.comments = CommentStore(connection)
-        self.reviews = ReviewStore(connection)
-        self.outcomes = OutcomeStore(connection)
-        self.truth = TruthStore(connection)
         self.policies = PolicyStore(connection)
+        self.evidence = EvidenceStore(connection)
         self.certifications = CertificationStore(connection)
         self.breakers = BreakerStore(connection)
         self.annotators = AnnotatorStore(connection)
@@ -153,6 +156,7 @@ class Transaction:
     def roll_back(self) -> None:
         """Undo all changes so far, and commit none."""
         self.rolled_back = True
+        self.counts.forget()
         self._connection.rollback()
 
     def commit(self) -> None:
@@ -163,20 +167,13 @@ class Transaction:
         """
         request = PRESENT.get()
         if request is None or request.claimed:
+            self.counts.store()
             self._connection.commit()
             return
         self.idempotency.claim(request)
+        self.counts.store()
         self._connection.commit()
         request.claimed, request.answered = True, request.response is not None
-
-
-def _connect(engine: Engine) -> Connection:
-    try:
-        return engine.connect()
-    except PoolExhausted as error:
-        raise StorageUnavailable(
-            "The database is not available: every connection is in use."
-        ) from error
 
 
 def _close(connection: Connection) -> None:

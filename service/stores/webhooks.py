@@ -8,6 +8,7 @@ from sqlalchemy import (
     ColumnElement,
     RowMapping,
     Select,
+    bindparam,
     exists,
     func,
     insert,
@@ -212,15 +213,24 @@ _WHOLE = select(deliveries, outbox_messages).join(
     outbox_messages, outbox_messages.c.ordinal == _DELIVERY.message_ordinal
 )
 _EARLIER = deliveries.alias("earlier")
+_UPDATE = update(deliveries).where(_DELIVERY.id == bindparam("delivery_id"))
 
 # Verbatim as in `tables`, so that partial indexes apply; qualified because two tables have a state.
 _IS_PENDING: ColumnElement[bool] = literal_column("deliveries.state = 'pending'")
 _IS_DEAD: ColumnElement[bool] = literal_column("deliveries.state = 'dead'")
-_IS_FIRST = ~exists().where(
-    literal_column("earlier.state = 'pending'"),
-    _EARLIER.c.endpoint_id == _DELIVERY.endpoint_id,
-    _EARLIER.c.document_key == _DELIVERY.document_key,
-    _EARLIER.c.message_ordinal < _DELIVERY.message_ordinal,
+# A subquery with a limit, because PostgreSQL makes a join of NOT EXISTS: over a queue that has
+# grown since the last ANALYZE, the join compares all pairs.
+_IS_FIRST = _DELIVERY.message_ordinal == (
+    select(_EARLIER.c.message_ordinal)
+    .where(
+        literal_column("earlier.state = 'pending'"),
+        _EARLIER.c.endpoint_id == _DELIVERY.endpoint_id,
+        _EARLIER.c.document_key == _DELIVERY.document_key,
+    )
+    .order_by(_EARLIER.c.message_ordinal)
+    .limit(1)
+    .correlate(deliveries)
+    .scalar_subquery()
 )
 
 
@@ -274,15 +284,36 @@ class DeliveryStore(Store):
             .with_for_update(of=deliveries, skip_locked=True)
         )
         claimed = [delivery.claimed(now, lease) for delivery in due]
-        for before, delivery in zip(due, claimed, strict=True):
-            self.save(delivery, token=before.token)
+        self._write(claimed)
         return claimed
 
-    def save(self, delivery: Delivery, *, token: int) -> bool:
-        """Store a changed delivery; return False if its token is outdated."""
-        held = _DELIVERY.id == delivery.id, _DELIVERY.token == token
-        changed = update(deliveries).where(*held).values(row_of(delivery, deliveries))
-        return self._connection.execute(changed).rowcount == 1
+    def save(self, before: Delivery, after: Delivery) -> bool:
+        """Store a changed delivery; return False if it was claimed or changed since."""
+        return bool(self.save_all([(before, after)]))
+
+    def save_all(self, changes: Sequence[tuple[Delivery, Delivery]]) -> list[Delivery]:
+        """Store deliveries, given before and after a change; return those that were stored.
+
+        Left out are those whose token is outdated: others have claimed or changed them since.
+        """
+        locked = self._connection.execute(
+            select(_DELIVERY.id, _DELIVERY.token)
+            .where(_DELIVERY.id.in_([before.id for before, _ in changes]))
+            .order_by(_DELIVERY.id)  # so that concurrent couriers cannot deadlock
+            .with_for_update()
+        )
+        tokens = {row.id: row.token for row in locked}
+        stored = [after for before, after in changes if tokens.get(before.id) == before.token]
+        self._write(stored)
+        return stored
+
+    def _write(self, changed: Sequence[Delivery]) -> None:
+        """Store locked deliveries."""
+        rows = [
+            {**row_of(delivery, deliveries), "delivery_id": delivery.id} for delivery in changed
+        ]
+        if rows:
+            self._connection.execute(_UPDATE, rows)
 
     def failing(self) -> dict[str, int]:
         """Return how many messages wait after a failed attempt, by endpoint."""

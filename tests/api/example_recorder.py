@@ -9,8 +9,8 @@ from typing import Any
 
 from setwise.service.api import http
 from setwise.service.domain.accounts.callers import Caller, Role
-from tests.edge import Service, described
 from tests.fakes import FakeIds
+from tests.kit.edge import Service, described
 
 FILE = Path(str(files(http) / "examples.json"))
 WIDTH = 100

@@ -11,8 +11,8 @@ from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Candidate, Document, Marginal, ScoredSet
 from setwise.service.settings import Settings
-from tests.edge import Service, build_service
 from tests.fakes import FakePredictor, FakeStore
+from tests.kit.edge import Service, build_service
 
 CALIBRATOR, LEARNT = "90ab12cd34ef", "5ce1b0a94d77"
 MODELS = {

@@ -14,7 +14,7 @@ from setwise.service.services.predictions import all_predicted
 from tests.api.example_recorder import FILE, Recorder, written
 from tests.api.example_service import LEARNT, MODELS, clinical_service
 from tests.api.test_files import run_jobs
-from tests.loop import settle_all, unlike
+from tests.kit.loop import settle_all, unlike
 
 ADMIN = "/v1/admin"
 ADA, ANN, ROSA, BILLING = "Ada Young", "Ann Lee", "Rosa Reyes", "billing"
@@ -31,7 +31,7 @@ RULES = [
 ]
 
 
-class Clinic(Recorder):
+class Journey(Recorder):
     """The steps of the journey, in its order."""
 
     next_note = 1000
@@ -181,10 +181,10 @@ class Clinic(Recorder):
         self.answered = {"prediction_id": task["prediction_id"]}
 
     def decide_on_labels(self) -> None:
-        """Propose labels, then accept, rename, merge and retire them."""
+        """Propose labels, then accept, rename, merge, retire and remove them."""
         one, propose = f"{ADMIN}/labels/{{name}}", "POST /v1/labels"
         self.call(propose, ANN, {"label": "U07.1", "name": "COVID-19, virus identified"})
-        for name in ("asthma attack", "COVID pneumonia", "see letter"):
+        for name in ("asthma attack", "COVID pneumonia", "see letter", "Mr. Miller's cough"):
             self.call(propose, ANN, {"label": name} | self.answered)
         for name, change in (
             ("U07.1", {"state": "accepted"}),
@@ -194,6 +194,7 @@ class Clinic(Recorder):
         ):
             version = self.call(f"GET {one}", ROSA, name=name)["version"]
             self.call(f"PUT {one}", ROSA, change, if_match=version, name=name, another=True)
+        self.call(f"DELETE {one}", ROSA, if_match=1, name="Mr. Miller's cough")
         self.call("GET /v1/labels", ANN, query="?query=J")
 
     def correct(self) -> None:
@@ -235,7 +236,7 @@ class Clinic(Recorder):
     def certify(self) -> None:
         """Prove a threshold by audits, which brings it into force."""
         base = f"{ADMIN}/certifications"
-        self.send(115)
+        self.send(180)
         self.call(f"GET {base}/outlook", ROSA, query="?rate=0.8")
         self.read_all(right=True)
         candidate = {"model_id": self.candidate["id"], "trained_on_audits": False}
@@ -274,7 +275,7 @@ class Clinic(Recorder):
     def report(self) -> None:
         """Read the figures, and preview other policies."""
         self.send(32)
-        for name in ("summary", "reliability", "automation"):
+        for name in ("summary", "learning", "reliability", "automation"):
             self.call(f"GET /v1/reports/{name}", ROSA)
         for wish in (
             {"target_accuracy": 0.95},
@@ -316,11 +317,13 @@ class Clinic(Recorder):
     def deliver(self) -> None:
         """Have the pager's receiver fail for days, and send again what was lost."""
         hook, one = f"{ADMIN}/webhooks/{{webhook_id}}", f"{ADMIN}/deliveries/{{delivery_id}}"
-        self.call(f"POST {hook}/test", ADA, **self.hook)
+        trial = self.call(f"POST {hook}/test", ADA, **self.hook)
         self.answer_deliveries()
         (newest, *_) = self.call(f"GET {ADMIN}/deliveries", "auditor")["items"]
         shown = self.call(f"GET {one}", "auditor", delivery_id=newest["id"])
         self.keep_message(shown["payload"])
+        tried = self.call(f"GET {one}", "auditor", delivery_id=trial["id"])
+        self.keep_message(tried["payload"])
         for _ in range(10):
             self.service.clock.advance(days=2)
             self.answer_deliveries()
@@ -332,7 +335,7 @@ class Clinic(Recorder):
         webhooks = replace(self.service.services.webhooks, draw=lambda: 0.0)
         webhooks.route()
         answer = ReceiverResponse(self.service.clock(), 0.25, status=503, excerpt="try later")
-        parcels = webhooks.claim({}, room=9, share=9)
+        parcels = webhooks.claim({}, otherwise=9)
         webhooks.record([(parcel.delivery, answer) for parcel in parcels])
 
     def close(self) -> None:
@@ -347,7 +350,7 @@ class Clinic(Recorder):
         for name in ({"document_id": "note-17"}, self.answered):
             self.call(f"POST {ADMIN}/erasures", ADA, name)
         self.call(f"GET {ADMIN}/audit", ADA, query="?action=document.erased")
-        for path in ("/healthz", "/readyz", "/metrics"):
+        for path in ("/healthz", "/readyz", "/readyz/predictions", "/metrics"):
             self.call(f"GET {path}", ADA)
 
     def send(self, number: int) -> None:
@@ -374,10 +377,10 @@ class Clinic(Recorder):
             settle_all(self.service.services.reviews, who, answer)
 
 
-def journey() -> Clinic:
+def journey() -> Journey:
     """Go the whole way, and return what was recorded."""
     with clinical_service() as service:
-        clinic = Clinic(service)
+        clinic = Journey(service)
         for step in (
             clinic.prepare,
             clinic.invite_people,

@@ -6,9 +6,11 @@ from urllib.parse import quote
 import pytest
 
 from setwise.service.domain.accounts.callers import Role
-from tests.edge import PASSWORD, Service, assert_problem
+from tests.kit.edge import PASSWORD, Service, assert_problem
 
 ANN = {"login": "Ann", "name": "Ann Lee", "role": "reviewer", "password": PASSWORD}
+
+ERASED = {"predictions": 1, "labels": []}
 
 
 def create(service: Service, **changes: object) -> dict[str, object]:
@@ -133,7 +135,7 @@ def test_a_document_is_erased_on_request(service: Service) -> None:
     service.predict("0.3")
     made = service.get("/v1/predictions", by="client").json()["items"][0]
     body = {"document_id": made["document_id"]}
-    assert service.post("/v1/admin/erasures", by="admin", json=body).json() == {"predictions": 1}
+    assert service.post("/v1/admin/erasures", by="admin", json=body).json() == ERASED
     kept = service.get(f"/v1/predictions/{made['id']}", by="client").json()
     assert kept == made | {"document_id": None}
     refused = service.post("/v1/admin/erasures", by="admin", json={"document_id": ""})
@@ -142,4 +144,4 @@ def test_a_document_is_erased_on_request(service: Service) -> None:
         refused = service.post("/v1/admin/erasures", by="admin", json=both_or_none)
         assert_problem(refused, 422, "invalid-request", "")
     by_id = {"prediction_id": made["id"]}
-    assert service.post("/v1/admin/erasures", by="admin", json=by_id).json() == {"predictions": 1}
+    assert service.post("/v1/admin/erasures", by="admin", json=by_id).json() == ERASED

@@ -8,7 +8,7 @@ from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.annotators import PersonalFigures
 from setwise.service.settings import Settings
 from tests.browsing import Browser
-from tests.edge import Service, assert_problem, build_service
+from tests.kit.edge import Service, assert_problem, build_service
 
 FIXED = {
     "mode": "fixed",

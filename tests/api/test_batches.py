@@ -9,8 +9,8 @@ import pytest
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.services.predictions import MOST_DOCUMENTS
-from tests.edge import Service, assert_problem
 from tests.fakes import FakePredictor
+from tests.kit.edge import Service, assert_problem
 
 
 def _batch(service: Service, *documents: Any, **rest: Any) -> httpx.Response:
@@ -166,7 +166,7 @@ def test_the_key_of_a_batch_meets_no_key_of_a_single_request(
 def test_a_document_of_a_batch_with_a_key_can_be_erased(service: Service) -> None:
     _batch(service, {"id": "one", "text": "0.3"}, headers={"Idempotency-Key": "k"})
     erased = service.post("/v1/admin/erasures", by="admin", json={"document_id": "one"})
-    assert erased.json() == {"predictions": 1}
+    assert erased.json() == {"predictions": 1, "labels": []}
 
 
 def test_the_key_of_a_batch_meets_no_key_of_a_line_of_a_file() -> None:
@@ -194,12 +194,12 @@ def test_a_fault_of_ours_is_told_without_its_words(
     assert "secret" not in response.text
 
 
-def test_without_a_model_or_a_database_the_whole_batch_comes_later(
+def test_without_its_model_or_a_database_the_whole_batch_comes_later(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    predictor, service.predictors.predictor = service.predictors.predictor, None
+    predictor = service.predictors.unload()
     response = _batch(service, {"text": "0.5"}, {"text": ""})
-    assert_problem(response, 503, "model-unavailable")
+    assert_problem(response, 503, "model-loading")
     service.predictors.predictor = predictor
 
     def unavailable(*_: object) -> None:

@@ -16,8 +16,8 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.webhooks import auto_sent
 from setwise.service.pages.board.sections import PAGES
 from tests.browsing import Browser
-from tests.edge import Service, assert_problem
 from tests.fakes import START
+from tests.kit.edge import Service, assert_problem
 from tests.samples import add_predictions, delivery, endpoint, model, outcome, prediction, task
 
 SUGGESTED = "suggested-code"

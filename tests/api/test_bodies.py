@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -14,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from setwise.service.api.http import bodies
+from setwise.service.api.http.bodies import strict_json
 from setwise.service.app import create_app
 from setwise.service.requests import Instant
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 JSON = {"Content-Type": "application/json"}
 UNSUPPORTED = "unsupported-media-type"
@@ -280,3 +283,23 @@ def test_every_time_is_read_in_utc_or_refused(at: datetime) -> None:
     else:
         assert read.tzinfo is UTC
         assert read - at == timedelta(0)
+
+
+@pytest.mark.parametrize("size", [10, bodies.LARGE_BYTES])
+def test_a_large_body_is_parsed_beside_the_event_loop(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others would wait meanwhile."""
+    threads: list[int] = []
+
+    def parse(body: bytes) -> object:
+        threads.append(threading.get_ident())
+        return strict_json(body)
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": b'"' + b"x" * size + b'"', "more_body": False}
+
+    monkeypatch.setattr(bodies, "strict_json", parse)
+    request = bodies._StrictRequest({"type": "http", "method": "POST"}, receive)
+    assert asyncio.run(request.json()) == "x" * size
+    assert (threads == [threading.get_ident()]) == (size < bodies.LARGE_BYTES)

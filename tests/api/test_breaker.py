@@ -1,8 +1,8 @@
 """The breaker over HTTP."""
 
 from setwise.service.domain.routing.audits import AuditPlan
-from tests.edge import Service, assert_problem
-from tests.loop import settle_all
+from tests.kit.edge import Service, assert_problem
+from tests.kit.loop import settle_all
 from tests.samples import ADMIN, ANN, LEAD, change
 
 ALL = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 from tests.samples import ADMIN, change, model
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM
-from tests.edge import Service
+from tests.kit.edge import Service
 
 JUMPS = [timedelta(hours=-1), timedelta(days=-400), timedelta(hours=1), timedelta(days=400)]
 

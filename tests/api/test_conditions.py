@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from setwise.service.domain.accounts.callers import Role
-from tests.api.test_idempotency import EVERY, HOOKS, Request, World, counts, world
-from tests.edge import Service, assert_problem, described
+from tests.api.test_idempotency import EVERY, HOOKS, Request, added_hook, counts, do
+from tests.kit.edge import Service, assert_problem, described
 
-__all__ = ["world"]  # a fixture
 POLICY = "/v1/admin/policy"
 FIXED = {"threshold": {"mode": "fixed", "value": 0.8}}
 
@@ -81,34 +80,35 @@ def test_what_changes_without_a_version_is_sent_again(service: Service) -> None:
 
 
 def _changed(
-    path: Callable[[World], str], method: str = "PUT", **content: Any
-) -> Callable[[World], Request]:
-    def request(world: World) -> Request:
-        address = path(world)
-        headers = {"If-Match": world.get(address, by="admin").headers["etag"]}
+    path: Callable[[Service], str], method: str = "PUT", **content: Any
+) -> Callable[[Service], Request]:
+    def request(service: Service) -> Request:
+        address = path(service)
+        headers = {"If-Match": service.get(address, by="admin").headers["etag"]}
         return {"method": method, "path": address, "by": "admin", "headers": headers, **content}
 
     return request
 
 
-def _annotator(world: World) -> str:
-    return f"/v1/admin/annotators/{world.key('ann', Role.REVIEWER)}"
+def _annotator(service: Service) -> str:
+    return f"/v1/admin/annotators/{service.key('ann', Role.REVIEWER)}"
 
 
-def _label(world: World) -> str:
-    world.do("/v1/labels", json={"label": "J12.82"})
+def _label(service: Service) -> str:
+    do(service, "/v1/labels", json={"label": "J12.82"})
     return "/v1/admin/labels/J12.82"
 
 
-VERSIONED: dict[str, Callable[[World], Request]] = {
+VERSIONED: dict[str, Callable[[Service], Request]] = {
     "complete_review": EVERY["complete_review"],
     "roll_back_model": EVERY["roll_back_model"],
     "roll_back_calibration": EVERY["roll_back_calibration"],
     "change_policy": _changed(lambda _: POLICY, json=FIXED),
-    "change_webhook": _changed(World.hook, json={"url": "https://example.com/b"}),
-    "delete_webhook": _changed(World.hook, "DELETE"),
+    "change_webhook": _changed(added_hook, json={"url": "https://example.com/b"}),
+    "delete_webhook": _changed(added_hook, "DELETE"),
     "place_annotator": _changed(_annotator, json={"group": "default"}),
     "change_label": _changed(_label, json={"state": "accepted"}),
+    "remove_label": _changed(_label, "DELETE"),
     "change_group": _changed(lambda _: "/v1/admin/groups/default", json={"name": "All"}),
 }
 """A request that names the present version, for each operation that takes one."""
@@ -123,22 +123,24 @@ TAKE_VERSIONS = {
 
 
 @pytest.mark.parametrize(("name", "required"), TAKE_VERSIONS.items(), ids=str)
-def test_what_has_changed_since_is_not_overwritten(world: World, name: str, required: bool) -> None:
-    request = {"method": "POST", **VERSIONED[name](world)}
+def test_what_has_changed_since_is_not_overwritten(
+    service: Service, name: str, required: bool
+) -> None:
+    request = {"method": "POST", **VERSIONED[name](service)}
     headers = request.pop("headers")
-    before = counts(world)
+    before = counts(service)
     for tag in ('"99"', '"x"', '"-2"', '"99999999999"', '"²"', f"W/{headers['If-Match']}"):
-        stale = world.send(**request, headers={"If-Match": tag.encode()})
+        stale = service.send(**request, headers={"If-Match": tag.encode()})
         assert_problem(stale, 412, "stale-version")
     for tag in ("", '""', ","):
-        unnamed = world.send(**request, headers={"If-Match": tag})
+        unnamed = service.send(**request, headers={"If-Match": tag})
         assert_problem(unnamed, 422, "invalid-request", "/header/If-Match")
     if required:
-        assert_problem(world.send(**request), 428, "version-required")
-    assert counts(world) == before
-    assert world.send(**request, headers=headers).status_code < 300
+        assert_problem(service.send(**request), 428, "version-required")
+    assert counts(service) == before
+    assert service.send(**request, headers=headers).status_code < 300
     if name not in {"place_annotator", "complete_review"}:  # which do nothing the second time
-        again = world.send(**request, headers=headers)
+        again = service.send(**request, headers=headers)
         assert again.status_code in {404, 412}, again.text
 
 

@@ -1,10 +1,15 @@
-"""Connections that say nothing, or say it slowly, end; the server answers others meanwhile."""
+"""Connections that say nothing, or say it slowly, end; the server answers others meanwhile.
 
+The server's clock stands still until a test moves it, so a busy machine makes nobody slow.
+"""
+
+import asyncio
+import re
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 import uvicorn
@@ -12,7 +17,9 @@ import uvicorn
 from setwise.service.api.http.connections import MOST_HEADER_BYTES, ConnectionLimits
 from setwise.service.app import server_config
 from setwise.service.settings import Settings
-from tests.edge import Service, build_service
+from tests.kit.edge import Service, build_service
+from tests.kit.waiting import PATIENCE_S as REAL_PATIENCE_S
+from tests.kit.waiting import eventually
 
 PATIENCE_S = 0.3
 MOST = 20
@@ -33,23 +40,51 @@ def post(service: Service) -> bytes:
     ) % service.secrets["client"].encode()
 
 
+class Clock(asyncio.SelectorEventLoop):
+    """The loop of a server, whose time passes only when somebody says so."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def pass_by(self, seconds: float) -> None:
+        """Let the server read what it was sent, and then some time pass."""
+
+        async def move() -> None:
+            for _ in range(9):  # to accept a connection and to read from it takes some turns
+                await asyncio.sleep(0)
+            self.now += seconds
+
+        asyncio.run_coroutine_threadsafe(move(), self).result(REAL_PATIENCE_S)
+
+
 @pytest.fixture(scope="module")
-def port(service: Service) -> Iterator[int]:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="module")
+def port(service: Service, clock: Clock) -> Iterator[int]:
     """Serve on a free port, with short limits."""
     limits = ConnectionLimits(patience_s=PATIENCE_S, idle_s=2 * PATIENCE_S, most=MOST)
     config = server_config(service.app, Settings(), limits)
     config.log_config = None
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        run = clock.run_until_complete
+        thread = threading.Thread(target=lambda: run(server.serve(sockets=[listener])))
         thread.start()
         yield listener.getsockname()[1]
         server.should_exit = True
-        thread.join()
+        while thread.is_alive():
+            clock.call_soon_threadsafe(setattr, clock, "now", clock.now + 1)
+            thread.join(0.01)
+    clock.close()
 
 
 def connect(port: int, said: bytes = b"") -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", port), timeout=20)
+    connection = socket.create_connection(("127.0.0.1", port), timeout=REAL_PATIENCE_S)
     connection.sendall(said)
     return connection
 
@@ -75,60 +110,46 @@ def status(port: int) -> bytes:
     [b"", b"GE", GET[:-2], b"\r\n\r\n", GET[:-2] + b"X-Endless: 1\r\n"],
     ids=["silence", "half a line", "headers without an end", "empty lines", "one more header"],
 )
-def test_a_connection_without_a_whole_request_ends(port: int, said: bytes) -> None:
+def test_a_connection_without_a_whole_request_ends(port: int, clock: Clock, said: bytes) -> None:
     silent = connect(port, said)
     assert status(port) == b"200"
+    clock.pass_by(PATIENCE_S)
     assert answer(silent).startswith(b"HTTP/1.1 408")
-
-
-def dribble(connection: socket.socket, content: bytes, pause_s: float) -> bytes:
-    """Send a byte at a time until the server closes; return what it said."""
-    try:
-        for place in range(len(content)):
-            connection.sendall(content[place : place + 1])
-            connection.settimeout(pause_s)
-            try:
-                if said := connection.recv(65_536):
-                    return said
-                break
-            except TimeoutError:
-                continue
-    except ConnectionError:
-        pass
-    return b""
 
 
 @pytest.mark.parametrize("part", ["headers", "body"])
 def test_a_byte_at_a_time_does_not_keep_a_connection_open(
-    port: int, post: bytes, part: str
+    port: int, clock: Clock, post: bytes, part: str
 ) -> None:
-    started = time.monotonic()
     with connect(port, post if part == "body" else b"GET /") as connection:
-        said = dribble(connection, b"x" * 900, PATIENCE_S / 5)
-    assert said.startswith(b"HTTP/1.1 408")
-    assert time.monotonic() - started < 900 * PATIENCE_S / 5 / 4
+        for _ in range(4):
+            clock.pass_by(PATIENCE_S / 5)
+            connection.sendall(b"x")
+        clock.pass_by(PATIENCE_S / 5)
+        assert answer(connection).startswith(b"HTTP/1.1 408")
 
 
-def test_a_slow_but_steady_body_is_read_to_its_end(port: int, post: bytes) -> None:
+def test_a_slow_but_steady_body_is_read_to_its_end(port: int, clock: Clock, post: bytes) -> None:
     connection = connect(port, post)
     for _ in range(10):  # three times the patience
-        time.sleep(PATIENCE_S / 3)
+        clock.pass_by(PATIENCE_S / 3)
         connection.sendall(b"x" * 100)
-    connection.settimeout(20)
     assert connection.recv(12) == b"HTTP/1.1 422"
     connection.close()
 
 
-def test_a_connection_that_idles_after_a_response_ends(port: int) -> None:
+def test_a_connection_that_idles_after_a_response_ends(port: int, clock: Clock) -> None:
     connection = connect(port, GET)
-    said = answer(connection)
-    assert said.startswith(b"HTTP/1.1 200")
-    assert b"408" not in said
+    assert connection.recv(12) == b"HTTP/1.1 200"
+    clock.pass_by(2 * PATIENCE_S)
+    assert b"408" not in answer(connection)
 
 
-def test_half_a_request_after_a_response_ends(port: int) -> None:
-    said = answer(connect(port, GET + GET[:5]))
-    assert said.startswith(b"HTTP/1.1 200")
+def test_half_a_request_after_a_response_ends(port: int, clock: Clock) -> None:
+    connection = connect(port, GET + GET[:5])
+    assert connection.recv(12) == b"HTTP/1.1 200"
+    clock.pass_by(2 * PATIENCE_S)
+    assert answer(connection)
 
 
 def test_headers_have_a_longest_size(port: int) -> None:
@@ -138,12 +159,11 @@ def test_headers_have_a_longest_size(port: int) -> None:
 
 def test_one_address_has_a_most_of_connections_and_gets_others_once_they_end(port: int) -> None:
     with ExitStack() as stack:
-        for _ in range(MOST):
-            stack.enter_context(connect(port))
+        for _ in range(MOST):  # complete requests; half of one would give way
+            connection = stack.enter_context(connect(port, GET))
+            assert connection.recv(12) == b"HTTP/1.1 200"
         assert status(port) == b"429"
-    deadline = time.monotonic() + 20
-    while status(port) != b"200":
-        assert time.monotonic() < deadline
+    eventually(lambda: status(port) == b"200", "they have ended")
 
 
 def test_networks_are_counted_apart_and_proxies_are_not_bounded() -> None:
@@ -155,3 +175,71 @@ def test_networks_are_counted_apart_and_proxies_are_not_bounded() -> None:
     limits.leave(same[2])
     limits.leave(same[1])
     assert limits.enter(same[1])
+
+
+def test_the_oldest_half_open_connection_gives_way_to_a_new_one() -> None:
+    limits, ended = ConnectionLimits(most=3), []
+    for name in ("first", "second", "third"):
+        assert limits.enter("192.0.2.1")
+        limits.begin("192.0.2.1", name, partial(ended.append, name))
+    limits.complete("192.0.2.1", "first")
+    assert limits.enter("192.0.2.1")
+    assert ended == ["second"]
+    limits.leave("192.0.2.1")
+    assert limits.enter("192.0.2.1")
+    assert ended == ["second", "third"]
+    limits.leave("192.0.2.1")
+    assert not limits.enter("192.0.2.1"), "all have sent complete requests"
+    assert limits.enter("198.51.100.1"), "other networks are counted apart"
+
+
+def test_silent_connections_shut_nobody_out(port: int) -> None:
+    with ExitStack() as stack:
+        for said in (b"", b"GET /") * MOST:
+            stack.enter_context(connect(port, said))
+        assert status(port) == b"200"
+
+
+HELLO = b"GET /healthz HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
+BODY = b'{"document": {"text": "Fever and cough."}}'
+OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAI\r\n"
+FRAMED = {
+    "length": (b"Content-Length: %d\r\n" % len(BODY), BODY),
+    "chunks": (
+        b"Transfer-Encoding: chunked\r\n",
+        b"7\r\n%b\r\n%x\r\n%b\r\n0\r\n\r\n" % (BODY[:7], len(BODY) - 7, BODY[7:]),
+    ),
+    "on demand": (b"Expect: 100-continue\r\nContent-Length: %d\r\n" % len(BODY), BODY),
+}
+
+
+@pytest.mark.parametrize("offer", [OFFER, OFFER.replace(b"h2c", b"websocket")])
+@pytest.mark.parametrize("pieces", [1, 2, 400], ids="in {} pieces".format)
+@pytest.mark.parametrize("framing", FRAMED)
+@pytest.mark.parametrize("call", [b"POST /v1/predictions", b"PUT /v1/admin/policy"])
+def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_read(
+    port: int, service: Service, call: bytes, framing: str, pieces: int, offer: bytes
+) -> None:
+    """Java's clients offer HTTP/2 with every request over plain HTTP."""
+    declared, body = FRAMED[framing]
+    secret = service.secrets["client" if call.startswith(b"POST") else "admin"].encode()
+    request = b"%b HTTP/1.1\r\nHost: test\r\n%bAuthorization: Bearer %b\r\n" % (call, offer, secret)
+    request += b"Content-Type: application/json\r\n%b\r\n%b" % (declared, body)
+    said = 2 * request + HELLO
+    connection = connect(port)
+    for place in range(0, len(said), step := -(-len(said) // pieces)):
+        connection.sendall(said[place : place + step])
+    statuses = re.findall(rb"HTTP/1.1 (\d+)", answer(connection))
+    statuses = [status for status in statuses if status != b"100"]
+    expected = b"201" if call.startswith(b"POST") else b"422"  # its body is no policy
+    assert statuses == [expected, expected, b"200"]
+
+
+def test_an_offer_without_a_body_is_ignored(port: int) -> None:
+    said = answer(connect(port, GET[:-2] + OFFER + b"\r\n" + HELLO))
+    assert re.findall(rb"HTTP/1.1 (\d+)", said) == [b"200", b"200"]
+
+
+def test_a_tunnel_is_refused(port: int) -> None:
+    said = answer(connect(port, b"CONNECT example.org:443 HTTP/1.1\r\nHost: test\r\n\r\n"))
+    assert said.startswith(b"HTTP/1.1 4")

@@ -7,7 +7,7 @@ import pytest
 from setwise.service.api.http.callers import Callers
 from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.errors import Unauthenticated
-from tests.edge import Service, assert_problem, described
+from tests.kit.edge import Service, assert_problem, described
 
 CALLS = sorted(
     (method.upper(), re.sub(r"\{\w+\}", "x", path))

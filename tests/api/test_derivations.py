@@ -1,6 +1,6 @@
 """Decisions derived again, over HTTP."""
 
-from tests.edge import Service
+from tests.kit.edge import Service
 
 
 def test_a_decision_is_told_with_what_it_rests_on(service: Service) -> None:
@@ -12,13 +12,14 @@ def test_a_decision_is_told_with_what_it_rests_on(service: Service) -> None:
     body = told.json()
     assert body["equal"] is True
     assert body["stored"] == body["derived"]
-    assert body["stored"] | {"inclusion_probability": None} == {
+    assert body["stored"] | {"inclusion_probability": None, "audit_chance": None} == {
         "decision": "auto",
         "reason": "above_threshold",
         "threshold": 0.5,
         "rule": None,
         "audit_role": "none",
         "inclusion_probability": None,
+        "audit_chance": None,
     }
     for name in ("labels", "confidence", "model_version", "calibrator_version", "policy_version"):
         assert body["inputs"][name] == made[name]

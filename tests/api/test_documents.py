@@ -8,7 +8,7 @@ import pytest
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.routing.segments import GateState, SegmentBy
 from setwise.service.services.documents import selections
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 
 def test_pages_go_on_where_the_last_one_ended(service: Service) -> None:
@@ -127,7 +127,8 @@ def test_matching_documents_are_exported_with_what_became_of_them(service: Servi
     (row,) = map(json.loads, response.text.splitlines())
     listed = service.get(f"/v1/documents?{wanted}", by="lead").json()["items"]
     assert row == listed[0] | {
-        "text": "0.5", "features": None, "scores": None, "candidates": None, "answer": None,
+        "text": "0.5", "features": None, "answer_scores": None, "answer_candidates": None,
+        "answer": None,
         "metadata": {},
     }  # fmt: skip
     table = service.get("/v1/documents/export?format=csv&order=oldest", by="lead").text

@@ -1,16 +1,27 @@
 """Files over HTTP: documents in, results and exports out."""
 
+import csv
 import errno
+import io
 import json
 from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from setwise.formulas import unguarded
 from setwise.service.api import models
-from setwise.service.domain.accounts.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM, Role
+from setwise.service.domain.files import Exported
+from setwise.service.domain.predictions import Document
+from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.runtime.schedule import tasks
 from setwise.service.runtime.worker import Worker
-from tests.edge import Service, assert_problem
+from setwise.service.settings import Settings
+from tests.fakes import START
+from tests.kit.edge import Service, assert_problem, build_service
+from tests.samples import ANN, add_predictions, annotation, outcome, prediction, task
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 CONTENT = b'{"id": "a", "text": "0.4"}\nnonsense\n{"id": "b", "text": "0.9"}\n'
@@ -42,7 +53,9 @@ def test_a_file_is_scored_and_its_result_downloaded(service: Service) -> None:
         "predicted": 2,
         "faulty": 1,
         "location": f"{path}/result",
+        "message": done["message"],
     }
+    assert done["message"].startswith("Finished with errors: 1 of 3 documents refused. Line 2: ")
     result = service.get(done["result"]["location"], by="client")
     assert result.headers["content-type"] == "application/x-ndjson"
     assert result.headers["content-disposition"].endswith('.jsonl"')
@@ -56,6 +69,15 @@ def test_a_file_is_scored_and_its_result_downloaded(service: Service) -> None:
         listed[third["prediction"]["id"]],
     ]
     assert_problem(service.get(f"{path}/result", by="lead"), 404, "job-not-found")
+
+
+def test_a_file_of_which_nothing_is_predicted_is_a_failed_job(service: Service) -> None:
+    path = submit(service, b"nonsense\n" * 3).headers["location"]
+    run_jobs(service)
+    done = service.get(path, by="client").json()
+    assert (done["state"], done["error_code"]) == ("failed", "invalid-request")
+    assert done["error"].startswith("None of the 3 documents could be predicted. Line 1: ")
+    assert len(service.get(f"{path}/result", by="client").text.splitlines()) == 3
 
 
 def test_a_file_sent_twice_under_one_key_is_one_job(service: Service) -> None:
@@ -158,3 +180,80 @@ def test_an_artifact_to_a_full_disk_is_a_problem(
     monkeypatch.setattr(models.tempfile, "TemporaryFile", lambda: nullcontext(Full()))
     sent = {"content": b"PK", "headers": {"Content-Type": "application/zip"}}
     assert_problem(service.post("/v1/admin/models", by="admin", **sent), 507, "storage-full")
+
+
+def read_cell(cell: str, value: object) -> object:
+    """Return what a cell holds, read as the type that JSON gives the value."""
+    match value:
+        case None:
+            return cell or None
+        case bool():
+            return {"true": True, "false": False}[cell]
+        case int() | float():
+            return float(cell)
+        case str():
+            return unguarded(cell)
+    return json.loads(cell)
+
+
+@pytest.fixture(scope="module")
+def lived() -> Service:
+    """Return a service whose documents leave no column of an export empty."""
+    service = build_service(Settings())
+    due = START + timedelta(days=1)
+    of = prediction(
+        document=Document(
+            id="=1+1", text="-fever", metadata={"ward": 3}, priority=2, due_at=due,
+            answer={"scores": {"a": 0.5}, "candidates": [{"labels": ["a"]}], "labels": ["b"]},
+        )
+    )  # fmt: skip
+    of = of._replace(
+        segment="site=north", rule="wards", selection=Selection(AuditRole.TRAINING, 0.1, 0.25)
+    )
+    vectors = [prediction(document=Document(features={"age": age})) for age in (3.5, 4.5)]
+    reviewed, again, waiting = (task(each) for each in (of, *vectors))
+    answer = replace(annotation(reviewed, "a"), comment="@sure", chosen_rank=2, group="coders")
+    with service.database() as transaction:
+        add_predictions(transaction, of, *vectors)
+        for each in (reviewed, again, waiting):
+            transaction.reviews.add(each)
+        for each in (answer, annotation(again, "b")):
+            transaction.reviews.annotate(each)
+        for each in (of, vectors[0]):
+            transaction.outcomes.add(outcome(each, "a"))
+    service.services.selections.assign(
+        SYSTEM, [vectors[1].id], service.person("ben", Role.REVIEWER)
+    )
+    while (skipped := service.services.reviews.claim(ANN)) is not None:
+        service.services.reviews.skip(ANN, skipped.id, "not mine")
+    service.get("/v1/exports/outcomes", by="admin", headers={"X-Request-Id": "r-1"})
+    return service
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        *((f"/v1/exports/{what.value}", False) for what in Exported),
+        *((f"/v1/exports/{what}", True) for what in ("predictions", "annotations", "outcomes")),
+        ("/v1/documents/export", False),
+        ("/v1/documents/export", True),
+    ],
+)
+def test_every_cell_of_every_table_reads_as_its_type(
+    lived: Service, path: str, content: bool
+) -> None:
+    query = f"{path}?content={str(content).lower()}" if content else f"{path}?"
+    table = lived.get(f"{query}&format=csv", by="admin").text
+    lines = lived.get(f"{query}&format=jsonl", by="admin").text.splitlines()
+    rows = {row["id"]: row for row in map(json.loads, lines)}
+    columns, *cells = list(csv.reader(io.StringIO(table, newline="")))
+    assert len(set(columns)) == len(columns)
+    for line in cells:
+        row = rows[line[columns.index("id")]]
+        assert list(row) == columns
+        read = {name: read_cell(cell, row[name]) for name, cell in zip(columns, line, strict=True)}
+        assert read == row
+        for name in row.keys() & {"at", "created_at", "due_at"}:
+            assert row[name] is None or datetime.fromisoformat(read[name]).tzinfo is UTC
+    filled = {name for row in rows.values() for name, value in row.items() if value is not None}
+    assert filled == set(columns)

@@ -21,12 +21,21 @@ from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.api.test_files import run_jobs
-from tests.api.test_idempotency import ADMIN_, EVERY, Request, World, world
+from tests.api.test_idempotency import (
+    ADMIN_,
+    EVERY,
+    Request,
+    added_hook,
+    do,
+    open_task,
+    queued_job,
+    stored_models,
+    tried_delivery,
+)
 from tests.api.test_one_transaction import OTHERS
-from tests.edge import described
+from tests.kit.edge import Service, described
+from tests.kit.tools import tools_or_skip
 from tests.samples import ADMIN, change
-
-__all__ = ["world"]
 
 OPERATIONS = {
     operation["operationId"]: (method, path, operation["tags"][0])
@@ -35,65 +44,68 @@ OPERATIONS = {
 }
 
 
-def _result(world: World) -> str:
-    job = world.post(**{**EVERY["score_file"](world), "path": "/v1/jobs/scoring"}).json()
-    run_jobs(world)
+def _result(service: Service) -> str:
+    job = service.post(**{**EVERY["score_file"](service), "path": "/v1/jobs/scoring"}).json()
+    run_jobs(service)
     return f"/v1/jobs/{job['id']}/result"
 
 
-def _sent(world: World) -> str:
-    world.fix_threshold(0.5)
-    return str(world.predict("0.9").json()["id"])
+def _sent(service: Service) -> str:
+    service.fix_threshold(0.5)
+    return str(service.predict("0.9").json()["id"])
 
 
-def _compared(world: World) -> str:
-    path = f"{ADMIN_}/models/{world.models()[0]}"
-    world.do(f"{path}/compare", json={})
+def _compared(service: Service) -> str:
+    path = f"{ADMIN_}/models/{stored_models(service)[0]}"
+    do(service, f"{path}/compare", json={})
     return f"{path}/comparison"
 
 
-def _certified(world: World) -> str:
+def _certified(service: Service) -> str:
     plan = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
     proved = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=plan)
-    world.services.policy.change(ADMIN, proved, None)
-    world.predict("0.9")
-    (certification,) = world.services.certification.certify(ADMIN.id)
+    service.services.policy.change(ADMIN, proved, None)
+    service.predict("0.9")
+    (certification,) = service.services.certification.certify(ADMIN.id)
     return f"{ADMIN_}/certifications/{certification.id}"
 
 
-ABOUT_ONE: dict[str, tuple[str, Callable[[World], str]]] = {
-    "get_prediction": ("client", lambda world: f"/v1/predictions/{_sent(world)}"),
-    "list_outcomes": ("client", lambda world: f"/v1/predictions/{_sent(world)}/outcomes"),
-    "derive_decision": ("admin", lambda world: f"/v1/predictions/{_sent(world)}/decision"),
-    "get_document": ("admin", lambda world: f"/v1/documents/{_sent(world)}"),
-    "list_comments": ("admin", lambda world: f"/v1/documents/{_sent(world)}/comments"),
-    "get_review": ("reviewer", lambda world: world.task()[0]),
-    "get_webhook": ("admin", World.hook),
-    "get_delivery": ("admin", lambda world: world.delivery().removesuffix("/replay")),
+ABOUT_ONE: dict[str, tuple[str, Callable[[Service], str]]] = {
+    "get_prediction": ("client", lambda service: f"/v1/predictions/{_sent(service)}"),
+    "list_outcomes": ("client", lambda service: f"/v1/predictions/{_sent(service)}/outcomes"),
+    "derive_decision": ("admin", lambda service: f"/v1/predictions/{_sent(service)}/decision"),
+    "get_document": ("admin", lambda service: f"/v1/documents/{_sent(service)}"),
+    "list_comments": ("admin", lambda service: f"/v1/documents/{_sent(service)}/comments"),
+    "get_review": ("reviewer", lambda service: open_task(service)[0]),
+    "get_webhook": ("admin", added_hook),
+    "get_delivery": ("admin", lambda service: tried_delivery(service).removesuffix("/replay")),
     "get_comparison": ("admin", _compared),
     "read_result": ("client", _result),
-    "export": ("client", lambda world: f"/v1/exports/predictions#{_sent(world)}"),
+    "export": ("client", lambda service: f"/v1/exports/predictions#{_sent(service)}"),
     "get_certification": ("admin", _certified),
     "get_annotator": (
         "admin",
-        lambda world: f"{ADMIN_}/annotators/{world.person('cy', Role.LEAD)}",
+        lambda service: f"{ADMIN_}/annotators/{service.person('cy', Role.LEAD)}",
     ),
     "get_label": ("admin", lambda _: f"{ADMIN_}/labels/a"),
     "get_group": ("admin", lambda _: f"{ADMIN_}/groups/default"),
-    "get_calibration": ("admin", lambda world: f"{ADMIN_}/calibrations/{world.models()[2]}"),
-    "get_job": ("admin", lambda world: f"/v1/jobs/{world.job()}"),
-    "export_documents": ("admin", lambda world: f"/v1/documents/export#{_sent(world)}"),
+    "get_calibration": (
+        "admin",
+        lambda service: f"{ADMIN_}/calibrations/{stored_models(service)[2]}",
+    ),
+    "get_job": ("admin", lambda service: f"/v1/jobs/{queued_job(service)}"),
+    "export_documents": ("admin", lambda service: f"/v1/documents/export#{_sent(service)}"),
 }
 """Who reads what, for each operation about one thing; the fragment is not sent."""
 
 
-def request_for(name: str, world: World) -> Request:
+def request_for(name: str, service: Service) -> Request:
     """Return a request that succeeds."""
     method, path, _ = OPERATIONS[name]
     if method != "get":
-        return {"method": method.upper(), **(EVERY | OTHERS)[name](world)}
+        return {"method": method.upper(), **(EVERY | OTHERS)[name](service)}
     role, address = ABOUT_ONE.get(name, ("reviewer" if "reviews" in path else "admin", None))
-    return {"by": role, "path": path if address is None else address(world).partition("#")[0]}
+    return {"by": role, "path": path if address is None else address(service).partition("#")[0]}
 
 
 def arguments(name: str, request: Request) -> dict[str, Any]:
@@ -136,8 +148,8 @@ def body_of(models: Any, taken: inspect.Parameter, written: Any) -> Any:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.usefixtures("plain")
-def test_a_generated_client_succeeds_in_every_operation(world: World, name: str) -> None:
-    request = request_for(name, world)
+def test_a_generated_client_succeeds_in_every_operation(service: Service, name: str) -> None:
+    request = request_for(name, service)
     tag = OPERATIONS[name][2]
     module = importlib.import_module(f"plain_client.api.{tag.replace('-', '_')}.{name}")
     types, models = (
@@ -147,14 +159,14 @@ def test_a_generated_client_succeeds_in_every_operation(world: World, name: str)
     parameters = inspect.signature(module.asyncio_detailed).parameters
     if "content" in request:
         given["body"] = types.File(payload=request["content"])
-    elif "json" in request:
+    elif request.get("json") is not None:
         given["body"] = body_of(models, parameters["body"], request["json"])
 
     async def call() -> Any:
         client = importlib.import_module("plain_client.client").AuthenticatedClient(
             base_url="http://test",
-            token=world.secrets[request["by"]],
-            httpx_args={"transport": httpx.ASGITransport(app=world.app)},
+            token=service.secrets[request["by"]],
+            httpx_args={"transport": httpx.ASGITransport(app=service.app)},
         )
         return await module.asyncio_detailed(client=client, **given)
 
@@ -163,6 +175,22 @@ def test_a_generated_client_succeeds_in_every_operation(world: World, name: str)
     if answer.status_code != 204:
         assert answer.parsed is not None
         assert answer.content
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_generated_client_reads_a_prediction_without_a_model(service: Service) -> None:
+    service.predictors.predictor = None
+    sent = service.predict("Fever and cough.").json()
+    client = importlib.import_module("plain_client.client").AuthenticatedClient(
+        base_url="http://test",
+        token=service.secrets["client"],
+        httpx_args={"transport": httpx.ASGITransport(app=service.app)},
+    )
+    module = importlib.import_module("plain_client.api.predictions.get_prediction")
+    read = asyncio.run(module.asyncio(prediction_id=sent["id"], client=client))
+    assert (read.decision, read.reason) == ("review", "no_model")
+    assert (read.labels, read.confidence, read.model_version) == (None, None, None)
+    assert read.candidates == []
 
 
 @pytest.fixture(scope="module")
@@ -180,16 +208,16 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.mark.skipif(shutil.which("java") is None, reason="openapi-generator needs Java")
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.usefixtures("second")
-def test_a_second_generated_client_succeeds_in_every_operation(world: World, name: str) -> None:
-    request = request_for(name, world)
+def test_a_second_generated_client_succeeds_in_every_operation(service: Service, name: str) -> None:
+    request = request_for(name, service)
     sdk: Any = importlib.import_module("second_client")
     tag = "".join(map(str.title, OPERATIONS[name][2].split("-")))
-    settings = sdk.Configuration(host="http://test", access_token=world.secrets[request["by"]])
+    settings = sdk.Configuration(host="http://test", access_token=service.secrets[request["by"]])
     client = sdk.ApiClient(settings)
 
     def send(method: str, url: str, headers: Any, body: Any = None, **_: Any) -> Any:
         content = body if isinstance(body, bytes | None) else json.dumps(body)
-        answer = world.send(method, url, headers=headers, content=content)
+        answer = service.send(method, url, headers=headers, content=content)
         raw = urllib3.HTTPResponse(
             io.BytesIO(answer.content), answer.headers, answer.status_code, preload_content=False
         )
@@ -201,7 +229,7 @@ def test_a_second_generated_client_succeeds_in_every_operation(world: World, nam
     parameters = inspect.signature(call).parameters
     if "content" in request:
         given["body"] = request["content"]
-    elif "json" in request:
+    elif request.get("json") is not None:
         (taken,) = (
             p for p in parameters.values() if p.name.endswith(("request", "change", "proposal"))
         )
@@ -209,3 +237,33 @@ def test_a_second_generated_client_succeeds_in_every_operation(world: World, nam
     answer = call(**given)
     assert answer.status_code < 300
     assert answer.status_code == 204 or answer.data is not None
+
+
+TYPESCRIPT = Path(__file__).with_name("typescript")
+
+
+@pytest.fixture(scope="module")
+def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the locked tools of TypeScript; `make setup` installs them where there is npm."""
+    tools_or_skip("npm")
+    installed = Path(sys.prefix) / "typescript"
+    lock = TYPESCRIPT / "package-lock.json"
+    kept = installed / "node_modules/.package-lock.json"
+    assert kept.exists(), "run make setup, which installs the tools of TypeScript"
+    names = [set(json.loads(file.read_text())["packages"]) - {""} for file in (lock, kept)]
+    assert names[0] >= names[1]
+    return installed / "node_modules"
+
+
+@pytest.mark.slow
+def test_a_journey_in_typescript_compiles_strictly(node_modules: Path, tmp_path: Path) -> None:
+    (tmp_path / "openapi.json").write_text(json.dumps(described()))
+    shutil.copy(TYPESCRIPT / "journey.ts", tmp_path)
+    program = str(shutil.which("node"))
+    for command in (
+        ("openapi-typescript/bin/cli.js", "openapi.json", "-o", "openapi.d.ts"),
+        ("typescript/bin/tsc", "--strict", "--noEmit", "--target", "es2022", "journey.ts"),
+    ):
+        run = [program, str(node_modules / command[0]), *command[1:]]
+        done = subprocess.run(run, cwd=tmp_path, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -8,7 +8,7 @@ import structlog
 
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.routing.segments import GateState, SegmentBy
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 from tests.samples import change
 
 
@@ -18,18 +18,23 @@ def test_the_service_lives_whatever_is_missing(service: Service) -> None:
 
 
 def test_the_service_is_ready_when_every_check_passes(service: Service) -> None:
-    response = service.get("/readyz")
+    response = service.get("/readyz/predictions")
     assert response.status_code == 200
     assert response.json() == {"status": "ready", "checks": {"database": "ok", "model": "ok"}}
 
 
+def test_the_service_takes_requests_without_a_model(service: Service) -> None:
+    service.faults.update(model="No model is active.")
+    assert service.get("/readyz").json() == {"status": "ready", "checks": {"database": "ok"}}
+    assert_problem(service.get("/readyz/predictions"), 503, "not-ready", "/checks/model")
+
+
 def test_the_service_names_everything_that_is_missing(service: Service) -> None:
     service.faults.update(database="The database sleeps.", model="No model is active.")
-    response = service.get("/readyz")
+    assert_problem(service.get("/readyz"), 503, "not-ready", "/checks/database")
+    response = service.get("/readyz/predictions")
     problem = assert_problem(response, 503, "not-ready", "/checks/database", "/checks/model")
     assert problem["detail"] == "The database sleeps. No model is active."
-    del service.faults["database"]
-    assert_problem(service.get("/readyz"), 503, "not-ready", "/checks/model")
 
 
 def test_requests_are_counted_by_route_not_by_path(service: Service) -> None:
@@ -65,7 +70,6 @@ def test_the_promise_is_measured_for_each_segment(service: Service) -> None:
     text = service.get("/metrics").text
     assert 'setwise_target_accuracy_ratio{segment="all"} 0.95' in text
     assert 'setwise_sent_ratio{segment="all"} 0.0' in text
-    assert re.search(r'setwise_oldest_review_seconds\{segment="all"\} \d', text)
     assert "setwise_threshold_ratio{" not in text  # nothing is sent yet
     assert "setwise_accuracy_ratio{" not in text  # nothing is checked yet
     assert "setwise_promised_accuracy_ratio{" not in text  # nothing is confident enough yet
@@ -110,6 +114,12 @@ def test_metrics_are_prometheus_text(service: Service) -> None:
     assert response.headers["content-type"].startswith("text/plain; version=")
     for line in response.text.splitlines():
         assert re.fullmatch(r'# (HELP|TYPE) .+|\w+(\{(\w+="[^"]*",?)*\})? \S+', line), line
+
+
+def test_the_process_is_measured(service: Service) -> None:
+    text = service.get("/metrics").text
+    for name in ("cpu_seconds_total", "resident_memory_bytes", "open_fds", "start_time_seconds"):
+        assert re.search(rf"^process_{name} \d", text, re.MULTILINE), name
 
 
 def test_a_request_id_is_kept(service: Service) -> None:

@@ -20,7 +20,7 @@ from setwise.service.settings import Settings
 from setwise.service.stores.transaction import Transactions
 from tests.api.test_rights import bodies
 from tests.browsing import Browser
-from tests.edge import Service, build_service
+from tests.kit.edge import Service, build_service
 
 ID = "019b7a0b-0000-7000-9000-0000000000ff"
 TIMES = (
@@ -106,7 +106,7 @@ def faults(service: Service, sent: Iterator[tuple[str, str, dict[str, Any]]]) ->
     found = set()
     for method, where, arguments in sent:
         response = service.send(method, where, by="admin", **arguments)
-        if response.status_code >= 500 and "model-unavailable" not in response.text:
+        if response.status_code >= 500 and "no-model" not in response.text:
             found.add(f"{method} {where} {json.dumps(arguments.get('json'))}: {response.text}")
     return found
 

@@ -2,7 +2,7 @@
 
 from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.jobs import Job
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 from tests.samples import job
 
 
@@ -55,7 +55,7 @@ def test_jobs_are_listed_in_pages(service: Service) -> None:
 
 
 def test_a_job_is_cancelled_once_and_may_be_tried_again(service: Service) -> None:
-    made = add(service)
+    made = add(service, service.key("billing", Role.CLIENT))
     path = f"/v1/jobs/{made.id}"
     assert_problem(service.post(f"{path}/retry", by="admin"), 409, "job-unfinished")
     cancelled = service.post(f"{path}/cancel", by="admin")
@@ -65,6 +65,12 @@ def test_a_job_is_cancelled_once_and_may_be_tried_again(service: Service) -> Non
     assert (queued.status_code, queued.json()["state"]) == (200, "queued")
     actions = [event.action for event in service.database.contents.events.values()]
     assert actions[-2:] == ["job.cancelled", "job.retried"]
+
+
+def test_a_duty_of_the_service_cannot_be_cancelled(service: Service) -> None:
+    path = f"/v1/jobs/{add(service, kind='erase_traces').id}"
+    assert_problem(service.post(f"{path}/cancel", by="admin"), 409, "job-needed")
+    assert service.get(path, by="admin").json()["state"] == "queued"
 
 
 def test_the_error_of_a_failed_job_is_kept(service: Service) -> None:

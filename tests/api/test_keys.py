@@ -9,7 +9,7 @@ from setwise.service.app import create_app
 from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.settings import Settings
-from tests.edge import PEPPER, Service, assert_problem
+from tests.kit.edge import PEPPER, Service, assert_problem
 
 
 def make(service: Service, name: str, role: Role, **limits: object) -> None:
@@ -45,7 +45,13 @@ def test_a_hurried_key_is_told_to_wait(service: Service) -> None:
 
 def test_metrics_can_be_closed(service: Service) -> None:
     assert service.get("/metrics").status_code == 200
-    edge = build.edge(Settings(open_metrics=False), service.services, pepper=PEPPER, checks={})
+    edge = build.edge(
+        Settings(open_metrics=False),
+        service.services,
+        pepper=PEPPER,
+        checks={},
+        prediction_checks={},
+    )
     service.app = create_app(edge)
     assert_problem(service.get("/metrics"), 401, "unauthenticated")
 

@@ -10,8 +10,8 @@ import pytest
 from setwise.limits import MOST_SET_LABELS
 from setwise.service.domain.accounts.callers import Role
 from setwise.spelling import spelled
-from tests.edge import Service
 from tests.fakes import FakePredictor
+from tests.kit.edge import Service
 from tests.odd_labels import PLAIN, WORDS, Case
 
 NAMES = tuple(dict.fromkeys(name for name in map(spelled, (*PLAIN, *WORDS)) if name))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 LABELS, ADMIN = "/v1/labels", "/v1/admin/labels"
 
@@ -44,6 +44,29 @@ def test_a_lead_decides_on_a_label_of_any_name(service: Service, name: str) -> N
     assert (renamed.status_code, renamed.json()["label"]) == (200, "renamed")
     merged = service.get(address, by="lead").json()
     assert (merged["state"], merged["merged_into"]) == ("merged", "renamed")
+
+
+def test_an_erasure_names_the_labels_that_may_name_a_person(service: Service) -> None:
+    id_ = service.predict("0.5").json()["id"]
+    for name in ("Jane Roe", "J12.82"):
+        service.post(LABELS, by="reviewer", json={"label": name, "prediction_id": id_})
+    version = {"If-Match": '"1"'}
+    accept = {"state": "accepted"}
+    service.send("PUT", f"{ADMIN}/J12.82", by="lead", json=accept, headers=version)
+    erased = service.post("/v1/admin/erasures", by="admin", json={"document_id": "note 0.5"})
+    assert erased.json() == {"predictions": 1, "labels": ["Jane Roe"]}
+    address = f"{ADMIN}/Jane Roe"
+    assert_problem(service.send("DELETE", address, by="lead"), 428, "version-required")
+    refused = service.send("DELETE", address, by="reviewer", headers=version)
+    assert refused.status_code == 403
+    removed = service.send("DELETE", address, by="lead", headers=version)
+    assert (removed.status_code, removed.content) == (204, b"")
+    assert_problem(service.get(address, by="lead"), 404, "label-not-found")
+    of_model = service.send("DELETE", f"{ADMIN}/a", by="lead", headers={"If-Match": '"0"'})
+    assert_problem(of_model, 422, "invalid-request", "/path/name")
+    trail = service.get("/v1/admin/audit?action=label.", by="admin").json()["items"]
+    assert "label.removed" in {event["action"] for event in trail}
+    assert "Jane" not in str(trail)
 
 
 def test_a_label_that_nobody_knows_is_not_found(service: Service) -> None:

@@ -3,7 +3,7 @@
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Document
 from tests.api.test_files import run_jobs
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 MODELS = "/v1/admin/models"
 ZIP = {"Content-Type": "application/zip"}

@@ -8,49 +8,56 @@ import pytest
 
 from setwise.service.domain.accounts.callers import Role
 from setwise.service.stores.transaction import Transaction
-from tests.api.test_idempotency import ADMIN_, EVERY, Request, World, send_keyed, world
+from tests.api.test_idempotency import (
+    ADMIN_,
+    EVERY,
+    Request,
+    added_hook,
+    do,
+    send_keyed,
+    stored_models,
+)
 from tests.api.test_rights import bodies
-from tests.edge import described
-
-__all__ = ["world"]
+from tests.kit.edge import Service, described
 
 
 def _on(method: str, path: str, **content: Any) -> Request:
     return {"method": method, "path": path, "by": "admin", **content}
 
 
-def _shadowed(world: World) -> Request:
-    path = f"{ADMIN_}/models/{world.models()[0]}/shadow"
-    world.do(path)
+def _shadowed(service: Service) -> Request:
+    path = f"{ADMIN_}/models/{stored_models(service)[0]}/shadow"
+    do(service, path)
     return _on("DELETE", path)
 
 
-def _proposed(world: World) -> Request:
-    world.do("/v1/labels", json={"label": "J12.82"})
+def _proposed(service: Service) -> Request:
+    do(service, "/v1/labels", json={"label": "J12.82"})
     path, body = f"{ADMIN_}/labels/J12.82", {"state": "accepted", "label": "U09.9"}
     return _on("PUT", path, json=body, headers={"If-Match": '"1"'})
 
 
-OTHERS: dict[str, Callable[[World], Request]] = {
-    "change_policy": lambda world: _on(
+OTHERS: dict[str, Callable[[Service], Request]] = {
+    "change_policy": lambda service: _on(
         "PUT",
         f"{ADMIN_}/policy",
         **bodies(described(), "PUT", f"{ADMIN_}/policy"),
-        headers={"If-Match": world.get(f"{ADMIN_}/policy", by="admin").headers["ETag"]},
+        headers={"If-Match": service.get(f"{ADMIN_}/policy", by="admin").headers["ETag"]},
     ),
-    "place_annotator": lambda world: _on(
-        "PUT", f"{ADMIN_}/annotators/{world.person('cy', Role.LEAD)}", json={"group": "default"}
+    "place_annotator": lambda service: _on(
+        "PUT", f"{ADMIN_}/annotators/{service.person('cy', Role.LEAD)}", json={"group": "default"}
     ),
     "change_group": lambda _: _on("PUT", f"{ADMIN_}/groups/trainees", json={"name": "Trainees"}),
     "change_label": _proposed,
-    "change_webhook": lambda world: _on(
-        "PUT", world.hook(), json={"url": "https://example.com/other"}
+    "remove_label": lambda service: _proposed(service) | {"method": "DELETE", "json": None},
+    "change_webhook": lambda service: _on(
+        "PUT", added_hook(service), json={"url": "https://example.com/other"}
     ),
-    "delete_webhook": lambda world: _on("DELETE", world.hook()),
+    "delete_webhook": lambda service: _on("DELETE", added_hook(service)),
     "end_shadow": _shadowed,
-    "change_person": lambda world: _on(
+    "change_person": lambda service: _on(
         "PATCH",
-        f"{ADMIN_}/people/{world.person('cy', Role.LEAD)}",
+        f"{ADMIN_}/people/{service.person('cy', Role.LEAD)}",
         json={"name": "Cy", "role": "reviewer", "password": "a sentence that only Cy knows"},
     ),
 }
@@ -90,19 +97,19 @@ def failing_commit(number: int) -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.mark.parametrize("name", {**EVERY, **OTHERS})
 def test_whichever_commit_fails_nothing_has_changed_and_the_key_is_free(
-    world: World, name: str
+    service: Service, name: str
 ) -> None:
-    request = {**EVERY, **OTHERS}[name](world)
-    world.get("/v1/jobs", by=request["by"])  # which notes that the key was used
-    before = repr(world.database.contents)
-    response_stored = type(world.services.idempotency), "finish", lambda *_: None
+    request = {**EVERY, **OTHERS}[name](service)
+    service.get("/v1/jobs", by=request["by"])  # which notes that the key was used
+    before = repr(service.database.contents)
+    response_stored = type(service.services.idempotency), "finish", lambda *_: None
     for failing in range(1, 9):
         with failing_commit(failing) as patch:
             patch.setattr(*response_stored)
-            response = send_keyed(world, request)
+            response = send_keyed(service, request)
         if response.status_code < 300:
             assert failing <= 2, "it commits more than once"
             return
         assert response.status_code == 500, response.text
-        assert repr(world.database.contents) == before, f"commit {failing} was not the first"
+        assert repr(service.database.contents) == before, f"commit {failing} was not the first"
     pytest.fail("the request never succeeds")

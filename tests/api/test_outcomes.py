@@ -2,7 +2,7 @@
 
 from setwise.service.api.webhooks.messages import CorrectedMessage
 from setwise.service.domain.webhooks import payload
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 
 def test_an_outcome_is_stored_once_and_corrects_what_was_sent(service: Service) -> None:
@@ -20,6 +20,9 @@ def test_an_outcome_is_stored_once_and_corrects_what_was_sent(service: Service) 
         "label_missing": False,
         "source": "billing",
         "agreed": False,
+        "sampling": "all",
+        "echo": False,
+        "counts": True,
         "created_at": "",
         "unknown_labels": [],
     }
@@ -40,6 +43,7 @@ def test_faults_are_pointed_at(service: Service) -> None:
     for body, pointers in (
         ({"labels": ["a", "a"], "source": ""}, ["/labels/1", "/source"]),
         ({"labels": "a", "source": "s"}, ["/labels"]),
+        ({"labels": ["a"], "source": "s", "sampling": "some"}, ["/sampling"]),
         ({"source": "s", "more": 1}, ["/labels", "/more"]),
     ):
         refused = service.post(path, by="client", json=body)
@@ -59,7 +63,29 @@ def test_a_misspelt_label_is_named_with_the_nearest_and_refused_if_strict(servic
     for status in (201, 200):
         answer = service.post(path, by="client", json=body)
         assert (answer.status_code, answer.json()["unknown_labels"]) == (status, named)
-    service.predictors.predictor = None
+    service.predictors.unload()
     assert service.post(path, by="client", json=body).json()["unknown_labels"] is None
     refused = service.post(path, by="client", json={**body, "strict": True})
-    assert_problem(refused, 503, "model-unavailable")
+    assert_problem(refused, 503, "model-loading")
+
+
+def test_what_a_careless_report_proposed_is_still_unknown_to_a_strict_one(service: Service) -> None:
+    path = f"/v1/predictions/{service.predict('0.9').json()['id']}/outcome"
+    body = {"labels": ["zebra"], "source": "billing"}
+    assert service.post(path, by="client", json=body).status_code == 201
+    strict = {**body, "strict": True}
+    for report in (strict, {**strict, "source": "lab"}):
+        refused = service.post(path, by="client", json=report)
+        assert_problem(refused, 422, "invalid-request", "/labels/0")
+    marked = service.post(path, by="client", json={**strict, "new_labels": ["zebra"]})
+    assert marked.status_code == 200
+    version = service.get("/v1/admin/labels/zebra", by="lead").headers["etag"]
+    accepted = service.send(
+        "PUT",
+        "/v1/admin/labels/zebra",
+        by="lead",
+        json={"state": "accepted"},
+        headers={"If-Match": version},
+    )
+    assert accepted.status_code == 200, accepted.text
+    assert service.post(path, by="client", json=strict).status_code == 200

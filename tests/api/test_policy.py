@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 POLICY: dict[str, Any] = {
     "target_accuracy": 0.9,
@@ -14,6 +14,7 @@ POLICY: dict[str, Any] = {
     "threshold": {"mode": "fixed", "value": 0.8, "certificate_id": None},
     "audit": {
         "certification_rate": 0.0,
+        "rest_rate": None,
         "ramp_up_rate": None,
         "training_rate": 0.0,
         "mode": "hold",
@@ -22,6 +23,7 @@ POLICY: dict[str, Any] = {
     "gold_reread_rate": 0.0,
     "confidence_floor": None,
     "rules": [],
+    "retrain": "automatic",
     "segment_by": None,
     "segment_bounds": [],
     "most_segments": 10,
@@ -141,7 +143,13 @@ def test_rules_hold_back_what_is_confident_and_are_named(service: Service) -> No
 
 
 def test_segments_are_listed_with_what_is_in_force_for_each(service: Service) -> None:
-    own = {"certification_rate": 0.5, "ramp_up_rate": None, "training_rate": 0.0, "mode": "hold"}
+    own = {
+        "certification_rate": 0.5,
+        "rest_rate": 0.05,
+        "ramp_up_rate": None,
+        "training_rate": 0.0,
+        "mode": "hold",
+    }
     north = {"value": "north", "threshold": {"mode": "fixed", "value": 0.6}, "audit": own}
     divided = {"segment_by": "site", "most_segments": 3}
     response = _put(service, POLICY | divided | {"segments": [north, {"value": "south"}]})

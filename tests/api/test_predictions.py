@@ -11,8 +11,8 @@ from starlette.types import Message
 
 from setwise.service.domain.documents import ShownPrediction
 from setwise.service.domain.predictions import Document
-from tests.edge import Service, assert_problem, described
 from tests.fakes import FakePredictors
+from tests.kit.edge import Service, assert_problem, described
 from tests.samples import prediction
 
 UNKNOWN_ID = "019b7a0b-0000-7000-8000-00000000ffff"
@@ -34,6 +34,8 @@ def test_a_prediction_is_created_with_its_address(service: Service) -> None:
         "decision": "auto",
         "reason": "above_threshold",
         "threshold": 0.9,
+        "rule": None,
+        "earlier_versions": 0,
         "segment": None,
         "candidates": [
             {"labels": ["a", "b"], "confidence": 0.93, "score": 0.465},
@@ -51,6 +53,24 @@ def test_a_prediction_is_created_with_its_address(service: Service) -> None:
         "created_at": "2026-01-02T03:04:05.678901Z",
     }
     assert service.get(response.headers["location"], by="client").json() == body
+
+
+def test_without_a_model_a_document_is_taken_for_a_person_to_read(service: Service) -> None:
+    service.predictors.predictor = None
+    response = service.predict("Fever and cough.")
+    assert response.status_code == 201
+    body = response.json()
+    nothing = ("labels", "confidence", "threshold", "model_version", "calibrator_version")
+    assert [body[member] for member in nothing] == [None] * len(nothing)
+    assert (body["decision"], body["reason"]) == ("review", "no_model")
+    assert (body["candidates"], body["marginals"]) == ([], [])
+    assert service.get(response.headers["location"], by="client").json() == body
+    batch = service.post(
+        "/v1/predictions/batch", by="client", json={"documents": [{"text": "Cough."}, {"text": ""}]}
+    ).json()
+    assert [item.get("reason") for item in batch["items"]] == ["no_model", None]
+    task = service.post("/v1/reviews/claim", by="reviewer").json()
+    assert (task["reason"], task["candidates"], task["marginals"]) == ("no_model", [], [])
 
 
 def _document(**members: Any) -> dict[str, Any]:
@@ -119,7 +139,8 @@ def test_an_infinite_number_in_metadata_is_refused(service: Service) -> None:
 
 
 def test_control_characters_other_than_nul_are_kept(service: Service) -> None:
-    response = service.predict("a\x01\x1b[31m\u2028b")
+    document = {"id": "note", "text": "a\x01\x1b[31m\u2028b"}
+    response = service.post("/v1/predictions", by="client", json={"document": document})
     assert response.status_code == 201
     stored = service.database.contents.predictions[response.json()["id"]]
     assert stored.document.text == "a\x01\x1b[31m\u2028b"

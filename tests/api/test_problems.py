@@ -6,7 +6,7 @@ import pytest
 
 from setwise.service.api.http.problem_kinds import ALL_KINDS, PROBLEMS, ProblemKind
 from setwise.service.domain.errors import INTERNAL_ERROR, StorageUnavailable
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 
 @pytest.mark.parametrize(

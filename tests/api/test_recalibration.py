@@ -9,7 +9,7 @@ from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Document, Submission
 from setwise.service.domain.recalibration import Options
 from setwise.service.services.predictions import all_predicted
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 from tests.samples import CLIENT, calibration, model
 
 PATH = "/v1/admin/calibrations"

@@ -8,7 +8,7 @@ from hashlib import sha256
 from html.parser import HTMLParser
 
 from setwise.service.api.http.reference_calls import calls_of
-from tests.edge import Service
+from tests.kit.edge import Service
 
 
 class Links(HTMLParser):

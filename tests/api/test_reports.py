@@ -1,6 +1,6 @@
 """Reports over HTTP."""
 
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 
 def test_leads_read_the_numbers(service: Service) -> None:

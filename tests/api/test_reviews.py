@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from setwise.service.domain.accounts.callers import Role
+from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.routing.audits import AuditPlan
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 
 @pytest.fixture
@@ -262,9 +262,16 @@ def test_matching_labels_are_paged(service: Service) -> None:
     assert_problem(foreign, 422, "invalid-request", "/query/cursor")
 
 
-def test_without_a_model_there_are_no_labels(service: Service) -> None:
+def test_without_a_model_the_catalogue_has_the_labels(service: Service) -> None:
     service.predictors.predictor = None
-    assert_problem(service.get("/v1/labels", by="reviewer"), 503, "model-unavailable")
+    service.services.labels.add(SYSTEM, "wheat\ngrain")
+    found = service.get("/v1/labels", by="reviewer").json()
+    assert [item["label"] for item in found["items"]] == ["grain", "wheat"]
+
+
+def test_while_the_model_loads_there_are_no_labels(service: Service) -> None:
+    service.predictors.unload()
+    assert_problem(service.get("/v1/labels", by="reviewer"), 503, "model-loading")
 
 
 def test_own_answers_come_with_what_was_decided(service: Service, task: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 from setwise.service.settings import Settings
-from tests.edge import Service, assert_problem, build_service
+from tests.kit.edge import Service, assert_problem, build_service
 from tests.rights import BY_BODY, OPEN, operations
 
 UNKNOWN = "019b7a0b-0000-7000-9000-0000000000ff"
@@ -55,6 +55,23 @@ def test_an_operation_is_open_to_the_roles_and_scopes_of_the_table(
         if refused == right.opens(role, scopes):
             differing.append((role, scopes, response.text))
     assert not differing
+
+
+@pytest.mark.parametrize("operation", operations(), ids=" ".join)
+def test_a_caller_without_the_right_is_not_told_what_is_wrong_with_a_request(
+    service: Service, operation: tuple[str, str]
+) -> None:
+    method, path = operation
+    described = service.app.openapi()["paths"].get(path, {}).get(method.lower(), {})
+    takes = {each["in"] for each in described.get("parameters", ())}
+    address = "/".join(UNKNOWN if part.startswith("{") else part for part in path.split("/"))
+    arguments = {"json": {"nonsense": 1}} if "requestBody" in described else {}
+    address += "?nonsense=1&nonsense=2" if "query" in takes else ""
+    right = operations()[operation]
+    for role, scopes in CALLERS:
+        if not right.opens(role, scopes) and (arguments or "?" in address):
+            response = service.send(method, address, by=f"{role} {scopes}", **arguments)
+            assert response.status_code == 403, (role, scopes, response.text)
 
 
 @pytest.mark.parametrize("operation", operations(), ids=" ".join)

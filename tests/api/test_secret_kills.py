@@ -19,7 +19,7 @@ from setwise.service.build import Application, build
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.settings import Settings
 from setwise.service.stores import tables
-from tests.database import ON_BOTH
+from tests.kit.databases import ON_BOTH
 
 PATIENCE_S = 10.0
 """PostgreSQL may commit what a killed server asked for a little later."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.edge import Service
+from tests.kit.edge import Service
 
 SPELLINGS = (" b", "b\u00a0", "\u200bb", "b\u2003 ")
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.edge import Service, assert_problem, described
+from tests.kit.edge import Service, assert_problem, described
 
 BODIES = {
     "/v1/jobs/export": ("created_from", {"what": "predictions"}),

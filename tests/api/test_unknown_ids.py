@@ -6,7 +6,7 @@ import pytest
 
 from setwise.service.settings import Settings
 from tests.api.test_rights import UNKNOWN, bodies
-from tests.edge import Service, assert_problem, build_service, described
+from tests.kit.edge import Service, assert_problem, build_service, described
 
 PROBLEMS = {
     "annotator_id": "annotator-not-found",

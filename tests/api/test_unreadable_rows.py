@@ -13,11 +13,11 @@ from setwise.service.stores.columns.types import CIPHER
 from setwise.service.stores.upkeep import encryption
 from setwise.service.stores.upkeep.encryption import SealedColumn, sealed_columns
 from tests.browsing import Browser
-from tests.edge import Service, build_service
 from tests.fakes import START
+from tests.kit.databases import Database
+from tests.kit.edge import Service, build_service
 from tests.rights import operations, pages
 from tests.samples import ADMIN
-from tests.sqlite import Database
 from tests.stores.test_encryption import ONE, TWO, fill, silent
 from tests.stores.upkeep.test_reencryption import unguarded
 
@@ -181,7 +181,7 @@ def test_a_webhook_whose_secret_is_unreadable_waits_alone(service: Service) -> N
         webhooks.try_out(ADMIN, endpoint)
 
     def claimed() -> list[str]:
-        return [parcel.endpoint.id for parcel in webhooks.claim({}, room=9, share=9)]
+        return [parcel.endpoint.id for parcel in webhooks.claim({}, otherwise=9)]
 
     assert claimed() == [sound]
     shown = service.get(f"/v1/admin/webhooks/{lost}", by="admin").json()

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from setwise.service.api.http.validation import worded
+from setwise.service.api.http.validation import UNKNOWN_MEMBER, worded
 from setwise.service.api.schemas import Query
+from setwise.service.domain.errors import MOST_FAULTS
 from setwise.service.requests import RequestBody
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 
 @pytest.mark.parametrize(
@@ -83,3 +84,111 @@ def test_every_fault_of_form_is_in_our_words(base: type[BaseModel]) -> None:
                             entry["type"],
                             worded(entry),
                         )
+
+
+@pytest.mark.parametrize("model", list(below(RequestBody)))
+def test_only_the_first_unknown_members_of_a_request_are_described(
+    model: type[BaseModel],
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate({f"f{place}": 1 for place in range(2_000)})
+    kinds = [entry["type"] for entry in caught.value.errors()]
+    assert kinds.count(UNKNOWN_MEMBER) == MOST_FAULTS
+
+
+@pytest.mark.parametrize("model", list(below(RequestBody)))
+def test_only_the_first_faulty_items_of_a_list_are_described(model: type[BaseModel]) -> None:
+    for name in model.model_fields:
+        number = 0
+        try:
+            model.model_validate({name: [object()] * 2_000})
+        except ValidationError as error:
+            number = error.error_count()
+        assert number < 3 * MOST_FAULTS, name
+
+
+MANY = [f"f{place}" for place in range(2_000)]
+UNKNOWN = dict.fromkeys(MANY, 1)
+
+
+@pytest.mark.parametrize(
+    ("address", "body"),
+    [
+        ("/v1/predictions", {"document": {"features": dict.fromkeys(MANY, "high")}}),
+        ("/v1/predictions", {"document": {"scores": dict.fromkeys(MANY, "high")}}),
+        ("/v1/predictions", {"document": {"features": dict.fromkeys(MANY, 1e39)}}),
+        ("/v1/predictions", {"document": {"text": "a"}, **UNKNOWN}),
+        ("/v1/predictions", {"document": {"text": "a", **UNKNOWN}}),
+        ("/v1/predictions", {"document": {"candidates": [{"labels": [], **UNKNOWN}]}}),
+        ("/v1/predictions/batch", {"documents": [{"text": "a", **UNKNOWN}]}),
+        ("/v1/predictions", {"document": {"labels": [1] * 2_000}}),
+        ("/v1/predictions", {"document": {"candidates": [1] * 2_000}}),
+        ("/v1/predictions", {"document": {"candidates": [{"labels": [1]}] * 2_000}}),
+        ("/v1/predictions", {"document": {"candidates": [{"labels": ["a"] * 60 + [1] * 99}]}}),
+    ],
+    ids=[
+        "features",
+        "scores",
+        "range",
+        "body",
+        "document",
+        "candidate",
+        "batch",
+        "labels",
+        "candidates",
+        "sets",
+        "late",
+    ],
+)
+def test_only_the_first_of_many_faults_are_described(
+    service: Service, address: str, body: dict[str, Any]
+) -> None:
+    """Each takes time: hundreds of thousands fit into a body."""
+    response = service.post(address, by="client", json=body)
+    more = re.search(r"\(and (\d+) more\)\.$", response.json()["detail"])
+    assert more is not None
+    assert MOST_FAULTS - 1 <= int(more[1]) < 2 * MOST_FAULTS
+    assert len(response.json()["errors"]) == MOST_FAULTS
+
+
+@pytest.mark.parametrize(
+    ("address", "pointers"),
+    [
+        ("/v1/predictions?limit=1&limit=2", ["/query/limit"]),
+        (
+            "/v1/predictions?decision=auto&decision=auto&limit=1&limit=1",
+            ["/query/decision", "/query/limit"],
+        ),
+        ("/v1/documents?text=a&text=b&label=a&label=b", ["/query/text"]),
+        ("/v1/exports/predictions?format=csv&format=csv", ["/query/format"]),
+        ("/v1/admin/annotators?days=7&days=8", ["/query/days"]),
+        ("/v1/predictions?limit=1.0", ["/query/limit"]),
+        ("/v1/predictions?limit=1e1", ["/query/limit"]),
+        ("/v1/predictions?limit=%201", ["/query/limit"]),
+        ("/v1/predictions?limit=1_0", ["/query/limit"]),
+        ("/v1/admin/annotators?days=7.0", ["/query/days"]),
+    ],
+)
+def test_a_parameter_is_given_once_and_a_number_of_items_is_whole(
+    service: Service, address: str, pointers: list[str]
+) -> None:
+    assert_problem(service.get(address, by="admin"), 422, "invalid-request", *pointers)
+
+
+def test_a_list_in_the_query_is_given_by_repeating_its_name(service: Service) -> None:
+    response = service.get("/v1/documents?label=a&label=b&limit=5", by="lead")
+    assert response.status_code == 200
+
+
+def test_an_unknown_address_is_not_explained_by_what_stands_for_a_parameter(
+    service: Service,
+) -> None:
+    for address, meant in (
+        ("/v2/health/ready", ""),
+        ("/v1/zebra/17/stripes", ""),
+        ("/v2/predictions", "; is `/v1/predictions` meant?"),
+        ("/v1/jobz/17/retry", "; is `/v1/jobs/{job_id}/retry` meant?"),
+    ):
+        detail = service.get(address).json()["detail"]
+        assert ("meant?" in detail) == bool(meant), detail
+        assert meant in detail

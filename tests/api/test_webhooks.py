@@ -9,7 +9,7 @@ import pytest
 from setwise.service.api.webhooks.messages import AutoSentMessage, CompletedMessage
 from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.webhooks import DeliveryState, ReceiverResponse, payload
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 URL = "https://billing.example/hooks"
 HOOKS = "/v1/admin/webhooks"
@@ -27,7 +27,7 @@ def _attempt(service: Service, **answer: Any) -> int:
     """Make every due delivery end in the same answer; returns how many there were."""
     webhooks, clock = replace(service.services.webhooks, draw=lambda: 0.0), service.clock
     webhooks.route()
-    parcels = webhooks.claim({}, room=100, share=100)
+    parcels = webhooks.claim({}, otherwise=100)
     webhooks.record(
         [(parcel.delivery, ReceiverResponse(clock(), 0.25, **answer)) for parcel in parcels]
     )

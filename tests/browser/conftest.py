@@ -1,8 +1,9 @@
 """Real pages in real Chromium.
 
 A test takes ``sign_in`` and gets a page: ``page = sign_in("admin", "/board/policy")``. Each test
-has a browser context of its own, each module a copy of one prepared service. Whatever the browser
-complains of fails the test, unless it said so before: ``faults.expect("status of 422")``.
+has a browser context and a service of its own: a copy of one without documents, or, where the
+module says ``usefixtures("history")``, of one with a past. Whatever the browser complains of fails
+the test, unless it said so before: ``faults.expect("status of 422")``.
 """
 
 import os
@@ -23,10 +24,9 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.browser.site import Site, copied, prepare
-from tests.browser.watching import DESKTOP, PATIENCE_MS, Faults
+from tests.browser.watching import DESKTOP, PATIENCE_MS, STANDING, Faults
+from tests.kit.browser import Site, copied, prepare, remember
 from tests.made_once import made_once
-from tests.trained import Artifacts
 
 FOLDER = Path(__file__).parent
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
@@ -100,17 +100,33 @@ def chromium() -> Browser:
 
 
 @pytest.fixture(scope="session")
-def prepared(
-    chromium: Browser, artifacts: Artifacts, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """Return the folder of a service with some history; nobody serves from it."""
-    return made_once(tmp_path_factory, "site", lambda folder: prepare(folder, artifacts))
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a service without documents; nobody serves from it."""
+    return made_once(tmp_path_factory, "quiet", prepare)
 
 
-@pytest.fixture(scope="module")
-def site(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Serve a copy of the prepared service to the tests of one module."""
-    site = Site(copied(prepared, tmp_path_factory.mktemp("site") / "served"))
+@pytest.fixture(scope="session")
+def history(quiet: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a service with a past; nobody serves from it."""
+
+    def make(folder: Path) -> None:
+        shutil.copytree(quiet, folder, dirs_exist_ok=True)
+        remember(folder)
+
+    return made_once(tmp_path_factory, "history", make)
+
+
+@pytest.fixture
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the folder of the test's own service."""
+    name = "history" if "history" in request.fixturenames else "quiet"
+    return copied(request.getfixturevalue(name), tmp_path / "served")
+
+
+@pytest.fixture
+def site(chromium: Browser, served: Path) -> Iterator[Site]:
+    """Serve an installation to one test."""
+    site = Site(served)
     yield site
     site.stop()
 
@@ -136,6 +152,12 @@ def context(chromium: Browser, site: Site, faults: Faults) -> Iterator[BrowserCo
     context.unroute_all(behavior="wait")
     context.close()
     faults.check()
+
+
+@pytest.fixture
+def standing(context: BrowserContext) -> None:
+    """Let the clock of each page stand until a test calls `settle`."""
+    context.add_init_script(STANDING)
 
 
 @pytest.fixture

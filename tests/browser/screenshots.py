@@ -59,7 +59,7 @@ def demo(folder: Path) -> Iterator[str]:
 
 def _ready(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/readyz", trust_env=False).status_code == 200
+        return httpx.get(f"{url}/readyz/predictions", trust_env=False).status_code == 200
     except httpx.TransportError:
         return False
 

@@ -2,7 +2,6 @@
 
 import gzip
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,14 +18,17 @@ from setwise.service.domain.recalibration.report import RouteChange, RouteChange
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange
 from setwise.service.pages.board.sections import SECTIONS
 from setwise.service.services.analysis.lessons import measure
-from tests.browser.site import PATIENCE_S, Site
 from tests.browser.watching import Faults, assert_accessible, until
+from tests.kit.browser import PATIENCE_S, Site
+from tests.kit.waiting import eventually
 from tests.receiver import Receiver
 from tests.samples import calibration, calibration_report, job
 
 LARGEST_BYTES = 150_000
 
 SignIn = Callable[..., Page]
+
+pytestmark = pytest.mark.usefixtures("history")
 
 
 def learnt(site: Site) -> str:
@@ -72,10 +74,10 @@ def test_how_honest_a_calibrator_is_can_be_seen_and_taken_away(sign_in: SignIn, 
 def details(site: Site) -> dict[str, str]:
     """An address for every page that belongs to one thing."""
     services = site.services
-    deadline = time.monotonic() + PATIENCE_S
-    while not (services.jobs.page(SYSTEM).items and services.webhooks.deliveries(SYSTEM).items):
-        assert time.monotonic() < deadline, "the service that has just started has nothing to do"
-        time.sleep(0.05)
+    eventually(
+        lambda: services.jobs.page(SYSTEM).items and services.webhooks.deliveries(SYSTEM).items,
+        "the service that has just started has something to do",
+    )
     candidate = next(one for one in services.models.page(SYSTEM) if not one.active)
     webhook = services.webhooks.page(SYSTEM)[0].id
     return {
@@ -220,7 +222,7 @@ def test_a_page_follows_its_job_past_a_moment_when_the_server_is_busy(
     sign_in: SignIn, context: BrowserContext, site: Site, faults: Faults
 ) -> None:
     faults.expect("status of 503")
-    waiting = job("export", due_at=datetime.now(UTC) + timedelta(days=1))
+    waiting = job("export", due_at=datetime.now(UTC) + timedelta(days=1), owner_id=SYSTEM.id)
     with site.services.reviews.begin() as transaction:
         transaction.jobs.enqueue(waiting)
     refused = []

@@ -9,10 +9,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from setwise.service.domain.accounts.callers import SYSTEM
-from tests.browser.site import Site
 from tests.browser.watching import PAPER, Look, assert_accessible, until
+from tests.kit.browser import N_DOCUMENTS, Site
 
 SignIn = Callable[..., Page]
+
+pytestmark = pytest.mark.usefixtures("history")
 
 
 def test_a_lead_looks_at_another_threshold_before_anything_changes(
@@ -48,7 +50,7 @@ def test_words_and_numbers_open_where_they_stand(sign_in: SignIn) -> None:
     with page.expect_download() as waiting:
         figure.get_by_role("link", name="JSON").click()
     rows = json.loads(waiting.value.path().read_text())
-    assert sum(row["sent"] + row["audited"] + row["reviewed"] for row in rows) == 120
+    assert sum(row["sent"] + row["audited"] + row["reviewed"] for row in rows) == N_DOCUMENTS
 
 
 def test_the_page_fits_a_tablet_and_a_phone(sign_in: SignIn) -> None:

@@ -7,8 +7,8 @@ from playwright.sync_api import Page, expect
 
 from setwise.service.domain.accounts.callers import Role
 from tests.browser.conftest import executable
-from tests.browser.site import PASSWORD, PEOPLE
 from tests.browser.watching import Faults, assert_accessible, until, violations
+from tests.kit.browser import PASSWORD, PEOPLE
 from tests.rights import pages
 
 OPEN = sorted(
@@ -51,6 +51,7 @@ def test_a_wrong_password_is_told_and_the_name_kept(page: Page, faults: Faults) 
     expect(page.get_by_label("Password")).to_be_focused()
 
 
+@pytest.mark.usefixtures("history")
 @pytest.mark.parametrize(
     "path",
     [path if path in READ_MOST else pytest.param(path, marks=pytest.mark.verify) for path in OPEN],
@@ -59,6 +60,7 @@ def test_pages_have_no_violation(sign_in: Callable[..., Page], path: str) -> Non
     assert_accessible(sign_in("admin", path))
 
 
+@pytest.mark.usefixtures("history")
 @pytest.mark.verify
 @pytest.mark.parametrize("path", OPEN)
 def test_pages_have_no_violation_in_any_look(sign_in: Callable[..., Page], path: str) -> None:

@@ -9,31 +9,20 @@ from playwright.sync_api import Page, expect
 
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.jobs import JobState
-from setwise.service.domain.labels import UNNAMED
-from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.labels import UNNAMED, Additions
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.routing.audits import AuditPlan
-from tests.browser.site import Site, copied
-from tests.browser.test_desk import come_in, said, shown, task_of, until
-from tests.browser.watching import assert_accessible
+from tests.browser.test_desk import opened, shown
+from tests.browser.watching import assert_accessible, settle, until
+from tests.kit.browser import Site
 from tests.trained import FILLER, Artifacts
 
 SignIn = Callable[..., Page]
+
+pytestmark = pytest.mark.usefixtures("standing")
+
 WORDS = ["iceberg", "moraine", "fjord", "crevasse"]
 N_GLACIERS = 24
-SETTLED_MS = 300
-
-
-@pytest.fixture(scope="module")
-def site(
-    prepared: Path, artifacts: Artifacts, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Site]:
-    """Serve a copy that may be trained again on the documents of its model."""
-    folder = copied(prepared, tmp_path_factory.mktemp("labels") / "served")
-    site = Site(folder, training_data=artifacts.text.parent)
-    yield site
-    site.stop()
 
 
 def glacier(number: int) -> Document:
@@ -44,40 +33,20 @@ def glacier(number: int) -> Document:
     return Document(f"glacier {number}", " ".join(words))
 
 
-def route(site: Site, threshold: float, audits: AuditPlan, reason: str | None = None) -> None:
-    change = PolicyChange(
-        0.9, 0.1, True, ThresholdMode.FIXED, threshold, audits=audits, reason=reason
-    )
-    site.services.policy.change(SYSTEM, change, None)
-
-
-def assigned(site: Site, task_id: str) -> str:
-    """Have the reviewer be given a task next; return the id of its prediction."""
-    prediction = task_of(site, task_id).prediction.id
-    reviewer = site.caller("reviewer")
-    for held in site.services.reviews.mine(reviewer):  # a desk fetches ahead
-        site.services.reviews.release(reviewer, held.id)
-    site.services.selections.assign(site.caller("admin"), [prediction], reviewer.id)
-    return prediction
-
-
-def opened(sign_in: SignIn, task_id: str) -> Page:
-    page = sign_in("reviewer", "/desk")
-    expect(page.locator("#work")).to_have_attribute("data-task", task_id)
-    page.wait_for_timeout(SETTLED_MS)
-    return page
+@pytest.fixture
+def site(served: Path, artifacts: Artifacts) -> Iterator[Site]:
+    """Serve an installation that may train on the documents of a model."""
+    site = Site(served, training_data=artifacts.text.parent)
+    yield site
+    site.stop()
 
 
 def test_a_new_code_is_added_accepted_counted_learnt_and_predicted(
     sign_in: SignIn, site: Site
 ) -> None:
     services = site.services
-    route(site, 0.0, AuditPlan(1.0, 0.0), "to draw one")
-    audit = come_in(site, glacier(0))
-    route(site, 1.0, AuditPlan())
-    assigned(site, audit)
-    assert task_of(site, audit).kind is ReviewKind.AUDIT
-
+    audit = site.audited(glacier(0))
+    assert site.task(audit).kind is ReviewKind.AUDIT
     desk = opened(sign_in, audit)
     desk.keyboard.press("/")
     desk.keyboard.type("glacier")
@@ -87,10 +56,12 @@ def test_a_new_code_is_added_accepted_counted_learnt_and_predicted(
     expect(desk.locator("#chips .chip[aria-pressed=true]")).to_have_text("✓glacier new")
     desk.keyboard.press("Escape")
     desk.keyboard.press("Enter")
-    until(lambda: task_of(site, audit).decision)
+    until(desk, lambda: site.task(audit).decision)
     desk.close()
     services.reviews.submit_decisions_of(site.caller("reviewer").id)
-    ruling = services.reviews.claim(site.caller("lead"))
+    with services.reviews.begin(read_only=True) as transaction:
+        *_, newest = transaction.reviews.tasks_of(site.task(audit).prediction.id)
+    ruling = services.reviews.claim(site.caller("lead"), only=newest.id)
     assert ruling is not None
     assert ruling.kind is ReviewKind.ADJUDICATION
     services.reviews.complete(site.caller("lead"), ruling.id, ["glacier"], None, ruling.version)
@@ -102,13 +73,8 @@ def test_a_new_code_is_added_accepted_counted_learnt_and_predicted(
     board.get_by_role("button", name="Accept").click()
     expect(board.get_by_text("The label is accepted.")).to_be_visible()
 
-    reviewer = site.caller("reviewer")
     for number in range(1, N_GLACIERS):
-        task_id = come_in(site, glacier(number))
-        assigned(site, task_id)
-        task = services.reviews.claim(reviewer)
-        assert task is not None
-        services.reviews.complete(reviewer, task.id, ["glacier"], None, task.version)
+        site.answer("reviewer", site.come_in(glacier(number)), ["glacier"])
     board.goto("/cockpit")
     expect(board.locator("#lacking")).to_contain_text(f"glacier ({N_GLACIERS})")
     assert_accessible(board)
@@ -120,7 +86,7 @@ def test_a_new_code_is_added_accepted_counted_learnt_and_predicted(
     models.wait_for_url("**/board/jobs/*")
     job_id = models.url.rpartition("/")[2]
     finished = {JobState.SUCCEEDED, JobState.FAILED}
-    until(lambda: services.jobs.get(SYSTEM, job_id).state in finished)
+    until(models, lambda: services.jobs.get(SYSTEM, job_id).state in finished)
     job = services.jobs.get(SYSTEM, job_id)
     assert job.state is JobState.SUCCEEDED, job.error
     services.models.activate(SYSTEM, str((job.result or {})["model_id"]))
@@ -137,8 +103,7 @@ def test_a_new_code_is_added_accepted_counted_learnt_and_predicted(
 def test_a_label_much_like_a_new_one_is_shown_before_it_is_added(
     sign_in: SignIn, site: Site, width: int
 ) -> None:
-    task_id = come_in(site, Document(f"storm {width}", "the gale and the hail said today"))
-    assigned(site, task_id)
+    task_id = site.come_in(Document(f"storm {width}", "the gale and the hail said today"))
     page = opened(sign_in, task_id)
     page.set_viewport_size({"width": width, "height": 900})
     page.keyboard.press("/")
@@ -161,49 +126,40 @@ def test_a_label_much_like_a_new_one_is_shown_before_it_is_added(
     new = page.locator("#chips .chip[data-label='STO-rm']")
     expect(new).to_contain_text("new")
     page.keyboard.press("Escape")
-    page.keyboard.press("n")
-    expect(page.locator("#unnamed")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("m")
+    expect(page.locator("#missing")).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#chips")).to_contain_text("a label that is in no list")
     assert_accessible(page)
     for _ in range(3):
         page.keyboard.press("u")
     expect(new).to_have_attribute("aria-pressed", "false")
-    page.close()
-    services = site.services
-    task = services.reviews.my_task(site.caller("reviewer"), task_id)
-    services.reviews.complete(site.caller("reviewer"), task_id, ["storm"], None, task.version)
 
 
 def test_an_answer_without_a_name_survives_a_reload_and_an_undo(
     sign_in: SignIn, site: Site
 ) -> None:
-    task_id = come_in(site, Document("nameless", "people met near the town again"))
-    assigned(site, task_id)
+    task_id = site.come_in(Document("nameless", "people met near the town again"))
     page = opened(sign_in, task_id)
-    page.keyboard.press("n")
+    page.keyboard.press("m")
     page.reload()
-    expect(page.locator("#unnamed")).to_have_attribute("aria-pressed", "true")
-    page.wait_for_timeout(SETTLED_MS)
+    expect(page.locator("#missing")).to_have_attribute("aria-pressed", "true")
+    settle(page)
     page.keyboard.press("Enter")
-    until(lambda: task_of(site, task_id).decision)
-    decision = task_of(site, task_id).decision
+    until(page, lambda: site.task(task_id).decision)
+    decision = site.task(task_id).decision
     assert decision is not None
     assert UNNAMED in decision.labels
     expect(page.locator("#undo-text")).to_contain_text("a label that is in no list")
     page.locator("#undo").click()
     expect(page.locator("#work")).to_have_attribute("data-task", task_id)
-    expect(page.locator("#unnamed")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#missing")).to_have_attribute("aria-pressed", "true")
     assert shown(page) == task_id
-    assert said(site, task_id) is None
+    assert site.annotation(task_id) is None
 
 
 def test_a_late_correction_asks_before_it_adds_a_label(sign_in: SignIn, site: Site) -> None:
-    own = next(
-        one
-        for one in site.services.reviews.recent(site.caller("reviewer")).items
-        if site.services.reviews.own(site.caller("reviewer"), one.prediction.id).obstacle is None
-    )
-    page = sign_in("reviewer", f"/recent/{own.prediction.id}")
+    corrected = site.answer("reviewer", site.come_in(Document("late", "judge again")), ["storm"])
+    page = sign_in("reviewer", f"/recent/{corrected.prediction.id}")
     box = page.locator("textarea#labels")
     box.fill("court")
     typed = page.get_by_label("Add a label")
@@ -220,3 +176,28 @@ def test_a_late_correction_asks_before_it_adds_a_label(sign_in: SignIn, site: Si
     page.get_by_role("button", name="Correct", exact=True).click()
     decided = page.get_by_role("region", name="What was decided")
     expect(decided).to_contain_text("heat wave")
+
+
+def test_a_label_that_may_name_a_person_is_removed_everywhere_after_an_erasure(
+    sign_in: SignIn, site: Site
+) -> None:
+    task_id = site.come_in(Document("private", "the gale and the hail said today"))
+    labels = ["storm", "Quuxword, Jane"]
+    answered = site.answer("reviewer", task_id, labels, Additions(labels)).prediction.id
+    site.services.texts.erase(SYSTEM, prediction_id=answered)
+    page = sign_in("lead", "/board/labels")
+    expect(page.get_by_role("heading", name="May name a person")).to_be_visible()
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        expect(page.get_by_role("link", name="Board", exact=True)).to_be_in_viewport(ratio=0.95)
+        assert_accessible(page)
+    page.get_by_role("link", name="Decide").first.click()
+    page.get_by_role("button", name="Remove everywhere").click()
+    expect(page.get_by_text("cannot be undone")).to_be_visible()
+    assert_accessible(page)
+    page.get_by_role("button", name="Remove", exact=True).click()
+    expect(page.get_by_text("The label is removed.")).to_be_visible()
+    expect(page.get_by_role("main")).not_to_contain_text("Quuxword")
+    page.goto(f"/documents/{answered}")
+    expect(page.get_by_role("main")).to_contain_text("a label that is in no list")
+    expect(page.get_by_role("main")).not_to_contain_text("Quuxword")

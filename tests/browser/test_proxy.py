@@ -14,12 +14,14 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.site import PASSWORD, PATIENCE_S, Site, copied
-from tests.browser.test_desk import SETTLED_MS
+from setwise.service.domain.predictions import Document
+from tests.browser.watching import settle
 from tests.docs.pages import EVERY_BLOCK
+from tests.kit.browser import PASSWORD, PATIENCE_S, Site
 
 pytestmark = [
     pytest.mark.verify,
+    pytest.mark.usefixtures("standing"),
     pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed"),
 ]
 PREFIX = "/setwise"
@@ -48,12 +50,13 @@ def configuration(folder: Path, port: int, upstream: str) -> str:
     )
 
 
-@pytest.fixture(scope="module")
-def site(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+@pytest.fixture
+def site(served: Path, tmp_path: Path) -> Iterator[Site]:
     """Serve below a path, behind nginx, on the address that the proxy has."""
-    folder, port = tmp_path_factory.mktemp("proxied"), free_port()
+    folder, port = tmp_path, free_port()
     public_url = f"http://127.0.0.1:{port}{PREFIX}"
-    site = Site(copied(prepared, folder / "served"), public_url=public_url)
+    site = Site(served, public_url=public_url)
+    site.come_in(Document("below", "gale"))
     (folder / "nginx.conf").write_text(configuration(folder, port, site.url))
     command = ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
     with subprocess.Popen(command) as proxy:
@@ -77,7 +80,7 @@ def test_a_reviewer_works_below_a_path(site: Site, page: Page) -> None:
     page.get_by_role("button", name="Sign in").click()
     expect(page).to_have_url(f"{site.url}/desk")
     expect(page.locator("#work")).to_have_attribute("data-task", re.compile("-"))
-    page.wait_for_timeout(SETTLED_MS)
+    settle(page)
     with page.expect_response(f"{site.url}/desk/tasks/*/release") as postponed:
         page.keyboard.press("l")
     assert postponed.value.ok

@@ -10,6 +10,8 @@ from zlib import crc32
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request
 
+from tests.kit.waiting import PATIENCE_S
+
 RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "resultTypes": ["violations"],
@@ -20,6 +22,13 @@ ZOOMED = {"width": 640, "height": 450}
 """What 200 % leaves of a desktop."""
 
 PATIENCE_MS = 60_000  # a machine may be busy
+
+STANDING = """{
+  let at = 0;
+  performance.now = () => at;
+  window.settled = () => { at += 1000; };
+}"""
+"""Lets the clock of a page stand, by which the desk ignores keys for a moment after it changes."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +111,15 @@ class Faults:
 
 def until(page: Page, fact: Callable[[], object]) -> None:
     """Wait for what no locator can expect."""
-    deadline = time.monotonic() + PATIENCE_MS / 1000
+    deadline = time.monotonic() + PATIENCE_S
     while not fact():
         assert time.monotonic() < deadline, "it did not happen in time"
         page.wait_for_timeout(50)  # in which the browser goes on, and tells
+
+
+def settle(page: Page) -> None:
+    """Let a person have looked at what a page shows; see `STANDING`."""
+    page.evaluate("settled()")
 
 
 def violations(page: Page) -> list[str]:

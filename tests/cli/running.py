@@ -5,6 +5,7 @@ from sqlalchemy import MetaData, select
 
 from setwise.service.cli import main
 from setwise.service.stores.database import create
+from setwise.service.stores.tables import WORDS, unindexed_texts
 
 Content = dict[str, list[tuple[object, ...]]]
 
@@ -26,6 +27,15 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     (line,) = printed.err.splitlines()
     assert line.startswith("setwise: ")
     return line
+
+
+def facts(url: str) -> Content:
+    """Return every row that does not follow from others, as the words of texts do."""
+    return {
+        name: rows
+        for name, rows in content(url).items()
+        if not name.startswith(WORDS) and name != unindexed_texts.name
+    }
 
 
 def content(url: str) -> Content:

@@ -1,7 +1,6 @@
 """``backup`` and ``restore``: what comes back is what was there."""
 
 import json
-import sqlite3
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +11,11 @@ from sqlalchemy import func, insert, select
 
 from setwise.service.cli.backup import MANIFEST
 from setwise.service.stores import database as engines
+from setwise.service.stores.database import sqlite_path
 from setwise.service.stores.tables import outbox_messages
 from tests.cli.installation import fill
-from tests.cli.running import Content, content, refusal, status
-from tests.database import ON_BOTH
+from tests.cli.running import Content, facts, refusal, status
+from tests.kit.databases import ON_BOTH
 from tests.trained import Artifacts
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ class Place:
 
     def content(self) -> Content:
         """Return every row of every table that the database has."""
-        return content(self.url)
+        return facts(self.url)
 
 
 def installed(data: Path, url: str, artifacts: Artifacts, environment: pytest.MonkeyPatch) -> Place:
@@ -162,17 +162,6 @@ def _damaged(sound: Path, other: Path) -> None:
     other.write_bytes(written)
 
 
-def _planted(members: dict[str, bytes]) -> None:
-    connection = sqlite3.connect(":memory:")
-    connection.deserialize(members["database"])
-    connection.execute(
-        "CREATE TRIGGER planted AFTER INSERT ON api_keys"
-        " BEGIN UPDATE api_keys SET role = 'admin' WHERE id = NEW.id; END"
-    )
-    members["database"] = connection.serialize()
-    connection.close()
-
-
 def _locked(sound: Path, other: Path) -> None:
     """Claim that each member is encrypted."""
     written = bytearray(sound.read_bytes())
@@ -192,13 +181,11 @@ def _locked(sound: Path, other: Path) -> None:
         (_rewritten(lambda members: members.clear()), "no backup"),
         (_damaged, "damaged"),
         (_stating(revision="9999"), "or newer"),
-        (_stating(database="postgresql"), "from postgresql"),
         (_stating(revision=None), "or newer"),
         (_locked, "no backup"),
         (_rewritten(lambda members: members.pop("database")), "no database"),
         (_rewritten(lambda members: members.update(database=b"x" * 9_000)), "is damaged"),
-        (_rewritten(lambda members: members.update(database=b"")), "is empty"),
-        (_rewritten(_planted), "trigger planted of api_keys was added"),
+        (_rewritten(lambda members: members.update(database=b"")), "is damaged"),
         (_rewritten(lambda members: members.update({"files/../../x": b""})), "other files"),
         (_rewritten(lambda members: members.update({"files/./x": b""})), "other files"),
         (_rewritten(lambda members: members.update({"files//etc/x": b""})), "other files"),
@@ -225,6 +212,16 @@ def test_what_is_damaged_or_foreign_is_refused_and_changes_nothing(
     assert not (tmp_path.parent / "x").exists()
     assert status("key", "list") == 0
     assert "first" in capsys.readouterr().out
+
+
+def test_a_damaged_database_file_is_put_aside(here: Place, tmp_path: Path) -> None:
+    archive, before = str(tmp_path / "all.zip"), here.content()
+    assert here.run("backup", archive) == 0
+    file = sqlite_path(engines.create(here.url))
+    file.write_bytes(b"no database" * 1_000)
+    assert here.run("restore", archive, "--force") == 0
+    assert here.content() == before
+    assert file.with_name(f"{file.name}.damaged").read_bytes() == b"no database" * 1_000
 
 
 def test_a_damaged_artifact_is_replaced(here: Place, tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ def test_people_who_overlook_errors_and_unequal_draws_are_counted(tmp_path, caps
     assert status(*command) == 0
     proof = json.loads(capsys.readouterr().out)
     assert proof["certified"]
-    assert proof["excluded"]["thinned"] == pytest.approx(150, abs=4 * np.sqrt(75))
+    # Of 300 that were drawn twice as often, half count.
+    assert proof["n_above"] == pytest.approx(750, abs=4 * np.sqrt(75))
 
 
 def test_the_tested_thresholds_are_drawn(tmp_path, capsys):
@@ -50,6 +51,30 @@ def test_the_tested_thresholds_are_drawn(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[0] in svg
     line = refusal(capsys, "certify", str(audits), "--target", "0.9", "--plot", str(tmp_path))
     assert "this is a folder; name a file" in line
+
+
+def test_a_refusal_is_an_answer_and_ends_well(tmp_path, capsys):
+    audits = write(tmp_path, ["confidence,right", *["0.9,1"] * 3])
+    assert status("certify", audits, "--target", 0.9) == 0
+    assert capsys.readouterr().out.startswith("Nothing is proved")
+    assert status("certify", audits, "--target", 0.9, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["certified"] is False
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "fault"),
+    [
+        ("--target", "95", "--target is 95; give a share from 0 to 1; 95 % is 0.95"),
+        ("--target", "nan", "--target is nan"),
+        ("--risk", "-1", "--risk is -1; give a share from 0 to 1"),
+        ("--reread-rate", "0", "--reread-rate is 0"),
+    ],
+)
+def test_an_option_out_of_range_is_blamed_not_the_file(tmp_path, capsys, option, value, fault):
+    audits = write(tmp_path, ["confidence,right", "0.9,1"])
+    line = refusal(capsys, "certify", str(audits), "--target", "0.9", option, value)
+    assert line.startswith(f"setwise: {fault}")
+    assert str(audits) not in line
 
 
 @pytest.mark.parametrize(
@@ -68,3 +93,14 @@ def test_a_file_that_cannot_be_read_names_the_place(tmp_path, capsys, rows, faul
     line = refusal(capsys, "certify", str(audits), "--target", "0.9")
     assert str(audits) in line
     assert fault in line
+
+
+def test_copies_and_earlier_attempts_are_counted(tmp_path, capsys):
+    rows = [
+        {"confidence": 0.99, "right": True, "cluster": "" if row < 50 else f"letter {row // 2}"}
+        for row in range(90)
+    ]
+    audits = write(tmp_path, map(json.dumps, rows), "audits.jsonl")
+    assert status("certify", audits, "--target", 0.9, "--look", 60, "--json") == 0
+    proof = json.loads(capsys.readouterr().out)
+    assert (proof["n_above"], proof["excluded"]["copies"], proof["looks"]) == (70, 20, [55])

@@ -40,7 +40,7 @@ def lines(n=120):
 def test_all_before_a_fault_is_written(dask_cluster, predictor, small_blocks):
     found = cluster_of("dask", dask_cluster.scheduler_address, None)
     given = [*lines(60), (61, b"no JSON"), *((62 + n, line) for n, line in lines(30))]
-    out = io.StringIO()
+    out = io.BytesIO()
     with pytest.raises(DataError, match=r"^a, line 61: not JSON"):
         out.writelines(predicted_lines(predictor, "a", given, 10, dask_workers(found)))
     assert len(out.getvalue().splitlines()) == 60
@@ -79,7 +79,7 @@ def test_a_cluster_writes_what_one_process_writes_though_its_workers_are_killed(
     found = [next(written) for _ in range(3)]
     kill_one(dask_cluster)
     found += written
-    assert "".join(found) == "".join(predicted_lines(predictor, "a", lines(), 10))
+    assert b"".join(found) == b"".join(predicted_lines(predictor, "a", lines(), 10))
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from setwise.service.runtime.object_stores import local_folder
 from setwise.service.stores.upkeep.revisions import newest
 from tests.cli.running import refusal, status
 
@@ -104,3 +105,30 @@ def test_a_wrong_address_is_one_line_without_its_password(
     (line,) = printed.err.splitlines()
     assert said in line
     assert "hunter2" not in line
+
+
+@pytest.mark.parametrize("name", ["a%20b", "e?f", "data dir ü?#1", "a:b@c", "[x]*", "s3::x"])
+def test_a_folder_of_any_name_holds_its_own_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / name))
+    assert run("upgrade") == 0
+    assert run("check") == 0
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name / "setwise.db").is_file()
+    assert status("backup", tmp_path / name / "backup.zip") == 0
+    assert status("restore", "--force", tmp_path / name / "backup.zip") == 0
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert local_folder(str(tmp_path / name / "files")) == tmp_path / name / "files"
+
+
+def test_a_database_of_another_release_is_sent_to_that_release(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("upgrade") == 0
+    with closing(sqlite3.connect(folder / "setwise.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    for arguments in (("db", "check"), ("db", "upgrade"), ("key", "list")):
+        said = refusal(capsys, *arguments)
+        assert "install the release that made it, or a newer one" in said
+        assert "run setwise db upgrade" not in said

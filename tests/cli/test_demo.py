@@ -8,6 +8,7 @@ from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,23 +22,15 @@ from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, ScoredSet
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.services.annotators import Annotators
-from setwise.service.services.outcomes import Outcomes
-from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predictions
-from setwise.service.services.reviews import Reviews
-from tests import building
 from tests.building import predict_one
 from tests.fakes import (
-    LOTTERY,
     START,
     FakeClock,
-    FakeIds,
     FakePredictor,
     FakePredictors,
     scored_set,
 )
-from tests.sqlite import Database
+from tests.kit.clinic import Clinic
 
 PLAN = HistoryPlan(days=6, weekday=26, weekend=8, reviews=12, certified_on=(4,))
 INCOMING = incoming_notes()[: PLAN.documents(START)]
@@ -56,199 +49,188 @@ class HalfSure(FakePredictor):
         return scored_set(0.95 if sure else 0.4, labels=LABELS[:1])
 
 
-class Service:
-    """The services that the demo uses, on a database in memory."""
-
-    def __init__(self) -> None:
-        begin, new_id = Database(), FakeIds()
-        now = self.clock = TravellingClock(FakeClock())
-        predictors = FakePredictors(HalfSure())
-        self.services = SimpleNamespace(
-            keys=building.keys(begin, now, new_id),
-            people=building.people(begin, now, new_id),
-            policy=Policies(begin, now, new_id),
-            reports=building.reports(begin, now),
-            predictions=Predictions(predictors, begin, now, new_id, LOTTERY),
-            outcomes=Outcomes(begin, now, new_id, predictors),
-            certification=building.certifications(begin, now, new_id),
-            annotators=Annotators(begin, now, new_id),
-            reviews=Reviews(begin, now, new_id, predictors, LOTTERY),
-        )
-        self.contents = lambda: begin.contents
-
-    def fill(self, folder: Path) -> dict[str, str]:
-        keys = Keyring(SecretsFile(folder / "keys.json"), self.services)
-        secrets = keys.opened()
-        demo_command._fill(
-            self.services, keys, secrets, lambda fraction, message="": None, self.clock, PLAN
-        )
-        return secrets
-
-
 @pytest.fixture
-def service() -> Service:
-    return Service()
+def clinic() -> Clinic:
+    """Return a clinic whose clock travels, and whose model is sure of every second note."""
+    return Clinic(now=TravellingClock(FakeClock()), predictors=FakePredictors(HalfSure()))
+
+
+def services(clinic: Clinic) -> Any:
+    """Return the services that the demo uses, by the names that it uses."""
+    return SimpleNamespace(
+        keys=clinic.keys,
+        people=clinic.people,
+        policy=clinic.policies,
+        reports=clinic.reports,
+        predictions=clinic.predictions,
+        outcomes=clinic.outcomes,
+        certification=clinic.certifications,
+        annotators=clinic.annotators,
+        reviews=clinic.reviews,
+    )
+
+
+def fill(clinic: Clinic, folder: Path) -> None:
+    keys = keyring(clinic, folder)
+    secrets = keys.opened()
+    demo_command._fill(services(clinic), keys, secrets, lambda *_: None, clinic.now, PLAN)
 
 
 # Keys
 
 
-def keyring(service: Service, folder: Path) -> Keyring:
-    return Keyring(SecretsFile(folder / "keys.json"), service.services)
+def keyring(clinic: Clinic, folder: Path) -> Keyring:
+    return Keyring(SecretsFile(folder / "keys.json"), services(clinic))
 
 
-def test_each_role_gets_a_key_and_keeps_it(service: Service, tmp_path: Path) -> None:
-    secrets = keyring(service, tmp_path).opened()
-    assert {service.services.keys.authenticate(secret).role for secret in secrets.values()} == set(
-        Role
-    )
-    assert keyring(service, tmp_path).opened() == secrets
-    assert len(service.services.keys.all(SYSTEM)) == len(Role)
+def test_each_role_gets_a_key_and_keeps_it(clinic: Clinic, tmp_path: Path) -> None:
+    secrets = keyring(clinic, tmp_path).opened()
+    assert {clinic.keys.authenticate(secret).role for secret in secrets.values()} == set(Role)
+    assert keyring(clinic, tmp_path).opened() == secrets
+    assert len(clinic.keys.all(SYSTEM)) == len(Role)
 
 
-def test_keys_are_kept_in_a_private_file(service: Service, tmp_path: Path) -> None:
-    secrets = keyring(service, tmp_path).opened()
+def test_keys_are_kept_in_a_private_file(clinic: Clinic, tmp_path: Path) -> None:
+    secrets = keyring(clinic, tmp_path).opened()
     path = tmp_path / "keys.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert json.loads(path.read_text()) == secrets
     assert [file.name for file in tmp_path.iterdir()] == ["keys.json"]
 
 
-def test_only_a_revoked_key_is_made_anew(service: Service, tmp_path: Path) -> None:
-    before = keyring(service, tmp_path).opened()
-    revoked = service.services.keys.authenticate(before["client"])
-    service.services.keys.revoke(SYSTEM, revoked.id)
-    after = keyring(service, tmp_path).opened()
+def test_only_a_revoked_key_is_made_anew(clinic: Clinic, tmp_path: Path) -> None:
+    before = keyring(clinic, tmp_path).opened()
+    revoked = clinic.keys.authenticate(before["client"])
+    clinic.keys.revoke(SYSTEM, revoked.id)
+    after = keyring(clinic, tmp_path).opened()
     assert after["client"] != before["client"]
     assert {role for role in after if after[role] != before[role]} == {"client"}
-    assert service.services.keys.authenticate(after["client"]).role is Role.CLIENT
+    assert clinic.keys.authenticate(after["client"]).role is Role.CLIENT
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"client": 5}', "null"])
-def test_a_damaged_file_of_keys_is_replaced(service: Service, tmp_path: Path, content: str) -> None:
+def test_a_damaged_file_of_keys_is_replaced(clinic: Clinic, tmp_path: Path, content: str) -> None:
     (tmp_path / "keys.json").write_text(content)
-    secrets = keyring(service, tmp_path).opened()
+    secrets = keyring(clinic, tmp_path).opened()
     assert json.loads((tmp_path / "keys.json").read_text()) == secrets
 
 
 # People
 
 
-def people(service: Service, folder: Path) -> DemoPeople:
-    return DemoPeople(SecretsFile(folder / "passwords.json"), service.services)
+def people(clinic: Clinic, folder: Path) -> DemoPeople:
+    return DemoPeople(SecretsFile(folder / "passwords.json"), services(clinic))
 
 
-def passwords_that_work(service: Service) -> dict[str, str]:
-    hashes = {person.login: person.password for person in service.services.people.all(SYSTEM)}
+def passwords_that_work(clinic: Clinic) -> dict[str, str]:
+    hashes = {person.login: person.password for person in clinic.people.all(SYSTEM)}
     return {login: hashed.removeprefix("1:")[::-1] for login, hashed in hashes.items()}
 
 
-def test_people_get_passwords_that_work_and_keep_them(service: Service, tmp_path: Path) -> None:
-    made = people(service, tmp_path).opened()
+def test_people_get_passwords_that_work_and_keep_them(clinic: Clinic, tmp_path: Path) -> None:
+    made = people(clinic, tmp_path).opened()
     assert made.keys() == LOGINS.keys()
-    assert passwords_that_work(service) == made
+    assert passwords_that_work(clinic) == made
     assert len(set(made.values())) == len(made)
-    assert people(service, tmp_path).opened() == made
+    assert people(clinic, tmp_path).opened() == made
     assert stat.S_IMODE((tmp_path / "passwords.json").stat().st_mode) == 0o600
 
 
-def test_a_lost_file_of_passwords_is_made_anew(service: Service, tmp_path: Path) -> None:
-    before = people(service, tmp_path).opened()
+def test_a_lost_file_of_passwords_is_made_anew(clinic: Clinic, tmp_path: Path) -> None:
+    before = people(clinic, tmp_path).opened()
     (tmp_path / "passwords.json").unlink()
-    after = people(service, tmp_path).opened()
+    after = people(clinic, tmp_path).opened()
     assert after != before
-    assert passwords_that_work(service) == after
+    assert passwords_that_work(clinic) == after
 
 
 # History
 
 
-def test_a_first_run_posts_and_reviews(service: Service, tmp_path: Path) -> None:
-    service.fill(tmp_path)
-    counts = service.services.reports.summary(SYSTEM)
+def test_a_first_run_posts_and_reviews(clinic: Clinic, tmp_path: Path) -> None:
+    fill(clinic, tmp_path)
+    counts = clinic.reports.summary(SYSTEM)
     assert counts.predictions == len(INCOMING)
     assert counts.completed > 40
     assert counts.auto_sent > 0
     assert counts.waiting > LEAST_WAITING
     assert counts.leased == 0
-    names = {key.name for key in service.services.keys.all(SYSTEM)}
+    names = {key.name for key in clinic.keys.all(SYSTEM)}
     assert names >= {f"{name} (generated)" for name in ANNOTATORS}
-    posted = {prediction.document.id for prediction in service.contents().predictions.values()}
+    posted = {prediction.document.id for prediction in clinic.contents.predictions.values()}
     assert posted == {note.id for note in INCOMING}
 
 
 def test_annotators_answer_near_the_truth_whatever_was_suggested(
-    service: Service, tmp_path: Path
+    clinic: Clinic, tmp_path: Path
 ) -> None:
-    service.fill(tmp_path)
+    fill(clinic, tmp_path)
     truth = {note.id: set(note.labels) for note in INCOMING}
-    predictions = service.contents().predictions
+    predictions = clinic.contents.predictions
     answers = [
         set(a.labels) == truth[predictions[a.prediction_id].document.id]
-        for a in service.contents().annotations.values()
+        for a in clinic.contents.annotations.values()
     ]
     assert len(answers) > 40
     assert 0.6 < sum(answers) / len(answers) < 1
 
 
 def test_the_history_lies_in_the_past_in_order_and_ends_today(
-    service: Service, tmp_path: Path
+    clinic: Clinic, tmp_path: Path
 ) -> None:
-    service.fill(tmp_path)
-    contents = service.contents()
+    fill(clinic, tmp_path)
+    contents = clinic.contents
     came = [one.created_at for one in sorted(contents.predictions.values(), key=lambda p: p.id)]
     assert came == sorted(came)
     assert (START - came[0]).days == PLAN.days - 2  # from eight in the morning
     assert came[-1] == START
-    assert service.clock() == START
+    assert clinic.now() == START
     done = {one.prediction_id: one for one in contents.annotations.values()}
     assert all(one.created_at >= contents.predictions[key].created_at for key, one in done.items())
     assert all(10 < one.seconds < 80 for one in done.values() if one.created_at < came[-26])
     assert contents.certifications
 
 
-def test_every_kind_of_work_was_done_and_some_is_left(service: Service, tmp_path: Path) -> None:
-    service.fill(tmp_path)
-    contents = service.contents()
+def test_every_kind_of_work_was_done_and_some_is_left(clinic: Clinic, tmp_path: Path) -> None:
+    fill(clinic, tmp_path)
+    contents = clinic.contents
     kinds = Counter(one.kind for one in contents.annotations.values())
     assert kinds.keys() == set(ReviewKind) - {ReviewKind.REOPENED}
     left = Counter(one.kind for one in contents.reviews.values() if one.state == "waiting")
     assert left[ReviewKind.ADJUDICATION] > 0
     assert left[ReviewKind.REVIEW] > 0
-    first = service.services.reviews.claim(Caller("somebody", "Somebody", Role.REVIEWER))
+    first = clinic.reviews.claim(Caller("somebody", "Somebody", Role.REVIEWER))
     assert first.kind is ReviewKind.REVIEW  # which shows what the model suggests
     assert {one.group for one in contents.annotations.values()} >= {"senior-coders", "trainees"}
 
 
-def test_a_second_run_adds_nothing_to_a_long_queue(service: Service, tmp_path: Path) -> None:
-    service.fill(tmp_path)
-    before = service.services.reports.summary(SYSTEM)
-    service.fill(tmp_path)
-    assert service.services.reports.summary(SYSTEM) == before
+def test_a_second_run_adds_nothing_to_a_long_queue(clinic: Clinic, tmp_path: Path) -> None:
+    fill(clinic, tmp_path)
+    before = clinic.reports.summary(SYSTEM)
+    fill(clinic, tmp_path)
+    assert clinic.reports.summary(SYSTEM) == before
 
 
 def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
-    service: Service, tmp_path: Path
+    clinic: Clinic, tmp_path: Path
 ) -> None:
-    service.fill(tmp_path)
+    fill(clinic, tmp_path)
     for reader in (Caller("reviewer", "Ada", Role.REVIEWER), Caller("lead", "Lee", Role.LEAD)):
-        while task := service.services.reviews.claim(reader):
-            service.services.reviews.complete(reader, task.id, [], None, task.version)
-    service.fill(tmp_path)
-    counts = service.services.reports.summary(SYSTEM)
+        while task := clinic.reviews.claim(reader):
+            clinic.reviews.complete(reader, task.id, [], None, task.version)
+    fill(clinic, tmp_path)
+    counts = clinic.reports.summary(SYSTEM)
     assert counts.predictions == len(INCOMING) + TOP_UP
     assert counts.waiting > 0
-    ids = [prediction.document.id for prediction in service.contents().predictions.values()]
+    ids = [prediction.document.id for prediction in clinic.contents.predictions.values()]
     assert len(set(ids)) == len(ids)
 
 
-def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) -> None:
-    keys = keyring(service, tmp_path)
+def test_a_run_that_was_cut_short_is_finished(clinic: Clinic, tmp_path: Path) -> None:
+    keys = keyring(clinic, tmp_path)
     secrets = keys.opened()
-    client, reviewer = (
-        service.services.keys.authenticate(secrets[r]) for r in ("client", "reviewer")
-    )
-    history = History(service.services, service.clock, client, reviewer, keys.annotator, PLAN)
+    client, reviewer = (clinic.keys.authenticate(secrets[r]) for r in ("client", "reviewer"))
+    history = History(services(clinic), clinic.now, client, reviewer, keys.annotator, PLAN)
 
     def power_cut(fraction: float, _: str = "") -> None:
         if fraction > 0.5:
@@ -257,32 +239,32 @@ def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) 
     history.begin()
     with pytest.raises(KeyboardInterrupt):
         history.happen(0, power_cut)
-    assert 0 < service.services.reports.summary(SYSTEM).predictions < len(INCOMING)
-    service.fill(tmp_path)
-    assert service.services.reports.summary(SYSTEM).predictions == len(INCOMING)
-    ids = {prediction.document.id for prediction in service.contents().predictions.values()}
+    assert 0 < clinic.reports.summary(SYSTEM).predictions < len(INCOMING)
+    fill(clinic, tmp_path)
+    assert clinic.reports.summary(SYSTEM).predictions == len(INCOMING)
+    ids = {prediction.document.id for prediction in clinic.contents.predictions.values()}
     assert len(ids) == len(INCOMING)
 
 
-def test_a_policy_that_somebody_set_stays(service: Service, tmp_path: Path) -> None:
+def test_a_policy_that_somebody_set_stays(clinic: Clinic, tmp_path: Path) -> None:
     change = PolicyChange(0.9, 0.2, False, ThresholdMode.FIXED, 0.7)
-    policy = service.services.policy.change(SYSTEM, change, None)
-    service.fill(tmp_path)
-    assert service.services.policy.get(SYSTEM) == policy
+    policy = clinic.policies.change(SYSTEM, change, None)
+    fill(clinic, tmp_path)
+    assert clinic.policies.get(SYSTEM) == policy
 
 
 def test_generated_annotators_leave_documents_of_others_alone(
-    service: Service, tmp_path: Path
+    clinic: Clinic, tmp_path: Path
 ) -> None:
-    keys = keyring(service, tmp_path)
-    client = service.services.keys.authenticate(keys.opened()["client"])
-    service.clock.travel(START - timedelta(days=60))  # the oldest task is somebody else's
-    while service.services.reports.summary(SYSTEM).waiting == 0:
-        text = f"of my own {service.services.reports.summary(SYSTEM).predictions}"
-        predict_one(service.services.predictions, client, Document(text=text))
-    service.clock.come_back()
-    service.fill(tmp_path)
-    counts = service.services.reports.summary(SYSTEM)
+    keys = keyring(clinic, tmp_path)
+    client = clinic.keys.authenticate(keys.opened()["client"])
+    clinic.now.travel(START - timedelta(days=60))  # the oldest task is somebody else's
+    while clinic.reports.summary(SYSTEM).waiting == 0:
+        text = f"of my own {clinic.reports.summary(SYSTEM).predictions}"
+        predict_one(clinic.predictions, client, Document(text=text))
+    clinic.now.come_back()
+    fill(clinic, tmp_path)
+    counts = clinic.reports.summary(SYSTEM)
     assert counts.completed == counts.leased == 0
 
 

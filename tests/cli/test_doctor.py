@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from sqlalchemy import text
 
 from setwise.service.cli import doctor
@@ -19,10 +21,11 @@ from setwise.service.domain.labels import UNNAMED
 from setwise.service.domain.predictions import Decision
 from setwise.service.stores import database as engines
 from setwise.service.stores.transaction import Transactions
+from tests import identity_provider
 from tests.cli import running
 from tests.cli.installation import fill
+from tests.kit.databases import template
 from tests.samples import add_predictions, outcome, prediction, trip
-from tests.sqlite import template
 from tests.trained import Artifacts
 
 
@@ -286,3 +289,63 @@ def test_an_installation_on_postgresql_is_examined_too(
     status, checks = examined(capsys)
     assert status == 0, checks
     assert "postgresql" in checks["database"]["seen"]
+
+
+# --- what the service reaches over the network --------------------------------------------------
+
+
+def test_a_provider_of_identities_is_asked(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SETWISE_OIDC_CLIENT_ID", "setwise")
+    monkeypatch.setenv("SETWISE_OIDC_ROLES", "coders=reviewer")
+    with identity_provider.running() as provider:
+        monkeypatch.setenv("SETWISE_OIDC_ISSUER", provider.issuer)
+        status, checks = examined(capsys)
+        assert checks["sign-in"]["verdict"] == "fault"
+        assert "SETWISE_PUBLIC_URL: is needed" in checks["sign-in"]["seen"]
+        monkeypatch.setenv("SETWISE_PUBLIC_URL", "https://setwise.example")
+        assert examined(capsys)[1]["sign-in"]["verdict"] == "ok"
+        provider.broken = True
+        status, checks = examined(capsys)
+    assert (status, checks["sign-in"]["verdict"]) == (1, "fault")
+    assert "SETWISE_OIDC_ISSUER" in checks["sign-in"]["cure"]
+
+
+def test_a_collector_of_spans_is_asked(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses = []
+
+    def post(address: str, **_: object) -> httpx.Response:
+        assert address == "http://collector:4318/v1/traces"
+        if not statuses:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(statuses.pop())
+
+    monkeypatch.setattr(httpx, "post", post)
+    monkeypatch.setenv("SETWISE_OTLP_ENDPOINT", "http://collector:4318/")
+    status, checks = examined(capsys)
+    assert (status, checks["traces"]["verdict"]) == (0, "warning")
+    assert "does not answer (ConnectError)" in checks["traces"]["seen"]
+    statuses.append(404)
+    assert "answers 404" in examined(capsys)[1]["traces"]["seen"]
+    statuses.append(200)
+    assert examined(capsys)[1]["traces"]["verdict"] == "ok"
+
+
+def test_an_object_store_is_written_and_read(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SETWISE_FILES_URL", "memory://doctor/files")
+    assert examined(capsys)[1]["store"]["verdict"] == "ok"
+    assert not MemoryFileSystem().find("/doctor")
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError("Access Denied")
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", refused)
+    status, checks = examined(capsys)
+    assert (status, checks["store"]["verdict"]) == (1, "fault")
+    assert "Access Denied" in checks["store"]["seen"]
+    assert "SETWISE_FILES_URL" in checks["store"]["cure"]

@@ -111,6 +111,8 @@ def test_training_tells_people_how_good_it_is_and_how_far(folder, tmp_path, caps
     assert status(*train, "--jobs", "1") == 0
     out, err = capsys.readouterr()
     assert "cross-fitted set_accuracy" in out
+    assert out.count("cross-fitted") == 6  # the rest are in --json
+    assert "n_undefined_labels" not in out
     assert "train: 100%" in err
 
 
@@ -323,7 +325,7 @@ def test_an_accuracy_of_three_documents_has_its_bounds(folder, tmp_path, capsys)
     path = write_lines(tmp_path / "three.jsonl", notes(3, seed=2))
     assert status("evaluate", folder / "texts-model", path) == 0
     out, err = capsys.readouterr()
-    assert "3 documents say little: with 90 % certainty, 37% to 100% of the label sets" in err
+    assert "3 documents say little: with 90 % certainty, 37 % to 100 % of the label sets" in err
     assert "0.3684" in out, "0.05 ** (1 / 3)"
 
 

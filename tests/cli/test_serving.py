@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -16,6 +15,7 @@ from sqlalchemy import text
 
 from setwise.service.stores.database import create
 from tests.cli.running import refusal, status
+from tests.kit.waiting import eventually
 
 SETWISE = Path(sys.executable).with_name("setwise")
 PATIENCE_S = 600.0  # a command imports, and may compile, on a machine that is busy
@@ -172,8 +172,12 @@ def test_a_worker_answers_probes_where_it_is_asked_to(tmp_path: Path, sqlite_url
     assert process.stderr is not None
     url = process.stderr.readline().split()[-1]
     assert answer_of(f"{url}/healthz") == '{"status":"ok"}'
+    assert '"status":"ready"' in answer_of(f"{url}/readyz")
     assert "setwise_jobs{" in answer_of(f"{url}/metrics")
-    for path, code in (("/readyz", 503), ("/v1/predictions", 404)):  # no model; no other route
+    for path, code in (
+        ("/readyz/predictions", 503),
+        ("/v1/predictions", 404),
+    ):  # no model; no other route
         with pytest.raises(urllib.error.HTTPError) as refused:
             answer_of(f"{url}{path}")
         assert refused.value.code == code
@@ -193,19 +197,17 @@ def test_a_worker_runs_jobs_and_stops_when_told(tmp_path: Path, sqlite_url: str)
         text=True,
     )
     engine = create(sqlite_url)
-    deadline = time.monotonic() + PATIENCE_S
-    states: list[str] = []
-    while time.monotonic() < deadline and process.poll() is None:
+
+    def all_ran() -> bool:
+        assert process.poll() is None
         with engine.connect() as connection:
             rows = connection.execute(text("SELECT state, started_at FROM jobs")).all()
-        states = [row.state for row in rows if row.started_at is not None]
-        if len(states) == len(rows) and set(states) == {"queued"}:
-            break  # all ran, and wait for their next turns
-        time.sleep(0.1)
+        return bool(rows) and all(row.started_at and row.state == "queued" for row in rows)
+
+    eventually(all_ran, "all jobs ran, and wait for their next turns")
     engine.dispose()
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=PATIENCE_S)
-    assert set(states) == {"queued"}
     assert process.returncode == 0
     events = [json.loads(line)["event"] for line in err.splitlines()]
     # A job whose next turn has just come when the worker is told is given back.

@@ -14,7 +14,7 @@ from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import migrate
 from tests.cli.installation import fill
-from tests.cli.running import content, status
+from tests.cli.running import facts, status
 from tests.samples import add_predictions, prediction
 from tests.trained import Artifacts
 
@@ -34,7 +34,7 @@ class Two:
         return status(*arguments)
 
     def content(self) -> dict[str, list[tuple[object, ...]]]:
-        return content(self.owner)
+        return facts(self.owner)
 
 
 @pytest.fixture

@@ -2,8 +2,11 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tomllib
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,8 @@ import yaml
 
 from setwise.service.cli import app
 from setwise.service.settings import Settings
-from tests.edge import Service
+from tests.kit.edge import Service
+from tests.kit.tools import tools_or_skip
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
@@ -47,7 +51,19 @@ SERVICE = {
             "type": "array",
             "items": {"type": "string", "pattern": r"^[^:]+:/[^:]+(:ro)?$"},
         },
-        "networks": TEXTS,
+        "networks": {
+            "oneOf": [
+                TEXTS,
+                {
+                    "type": "object",
+                    "additionalProperties": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "properties": {"ipv4_address": TEXT},
+                    },
+                },
+            ]
+        },
         "stop_grace_period": DURATION,
         "environment": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
         "healthcheck": {
@@ -95,6 +111,20 @@ SERVICE = {
         },
     },
 }
+IPAM = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "config": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {"subnet": {"type": "string"}, "ip_range": {"type": "string"}},
+            },
+        }
+    },
+}
 COMPOSE = {
     "type": "object",
     "additionalProperties": False,
@@ -111,7 +141,7 @@ COMPOSE = {
                     {
                         "type": "object",
                         "additionalProperties": False,
-                        "properties": {"internal": {"type": "boolean"}},
+                        "properties": {"internal": {"type": "boolean"}, "ipam": IPAM},
                     },
                 ]
             },
@@ -170,6 +200,8 @@ def test_the_compose_file_fits_its_specification(compose: dict[str, Any]) -> Non
             assert service["read_only"]
             assert service["cap_drop"] == ["ALL"]
             assert (ROOT / service["build"]["dockerfile"]).is_file()
+    for name, place in {"api": "8000/readyz", "worker": "8001/readyz"}.items():
+        assert f":{place}'" in services[name]["healthcheck"]["test"][-1]
     for name, needed in (
         ("roles", "service_healthy"),
         ("migrate", "service_completed_successfully"),
@@ -227,6 +259,25 @@ def test_the_service_does_not_learn_the_password_of_the_owner(compose: dict[str,
         assert "SETWISE_DATABASE_APP_USER" not in service["environment"]
 
 
+def test_the_service_trusts_the_proxy_of_the_composition_alone(compose: dict[str, Any]) -> None:
+    def filled(text: str) -> str:
+        return re.sub(r"\$\{SETWISE_FRONT_NETWORK:-([\d.]+)\}", r"\1", text)
+
+    trusted = filled(compose["x-setwise"]["environment"]["SETWISE_TRUSTED_PROXIES"])
+    assert Settings(trusted_proxies=trusted)
+    proxy = ip_address(filled(compose["services"]["proxy"]["networks"]["front"]["ipv4_address"]))
+    assert str(proxy) == trusted
+    (pool,) = compose["networks"]["front"]["ipam"]["config"]
+    assert proxy in ip_network(filled(pool["subnet"]))
+    assert proxy not in ip_network(filled(pool["ip_range"]))  # so that no other container gets it
+    sharing = {
+        name for name, each in compose["services"].items() if "front" in each.get("networks", ())
+    }
+    assert sharing == {"api", "proxy"}
+    # It can reach the API over no other network, where it would have another address.
+    assert set(compose["services"]["proxy"]["networks"]) == {"front"}
+
+
 def _expressions() -> list[str]:
     rules = yaml.safe_load((DOCKER / "prometheus" / "rules.yml").read_text())
     dashboard = json.loads((DOCKER / "grafana" / "dashboards" / "setwise.json").read_text())
@@ -262,6 +313,8 @@ def test_prometheus_and_grafana_are_told_of_files_that_there_are(compose: dict[s
             assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
             assert re.fullmatch(r"\d+[smh]", rule.get("for", "1m"))
             assert rule["annotations"]["summary"]
+    caddy = (DOCKER / "Caddyfile").read_text()
+    assert re.findall(r"health_uri (\S+)", caddy) == ["/readyz"]
     targets = [
         t for job in prometheus["scrape_configs"] for t in job["static_configs"][0]["targets"]
     ]
@@ -275,35 +328,158 @@ def test_prometheus_and_grafana_are_told_of_files_that_there_are(compose: dict[s
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
-KUBERNETES = [
-    manifest
-    for file in sorted((DOCKER / "kubernetes").glob("*.yaml"))
-    for manifest in yaml.safe_load_all(file.read_text())
-]
+CLUSTER = DOCKER / "kubernetes"
+
+
+def _manifests(folder: Path) -> list[dict[str, Any]]:
+    """Return what a kustomization applies, as it stands in its files."""
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    files = {file.name for file in folder.glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(kustomization["resources"]) == files
+    return [
+        manifest
+        for name in kustomization["resources"]
+        for manifest in yaml.safe_load_all((folder / name).read_text())
+    ]
+
+
+def _variables(file: Path) -> dict[str, str]:
+    lines = file.read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+KUBERNETES = _manifests(CLUSTER)
+KUSTOMIZATION = yaml.safe_load((CLUSTER / "kustomization.yaml").read_text())
+OF_THE_STORE = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+
+
+def _pods() -> dict[str, dict[str, Any]]:
+    """Return the templates of the pods by component."""
+    templates = [
+        each["spec"]["template"] for each in KUBERNETES if each["kind"] in {"Deployment", "Job"}
+    ]
+    return {each["metadata"]["labels"]["app.kubernetes.io/component"]: each for each in templates}
 
 
 @pytest.mark.parametrize(
     "manifest", KUBERNETES, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}"
 )
-def test_every_manifest_fits_kubernetes_and_the_service(manifest: dict[str, Any]) -> None:
-    if manifest["kind"] == "ServiceMonitor":  # its schema comes with Prometheus Operator
-        ports = {
-            port["name"]
-            for each in KUBERNETES
-            if each["kind"] == "Service"
-            for port in each["spec"]["ports"]
-        }
-        assert {endpoint["port"] for endpoint in manifest["spec"]["endpoints"]} <= ports
-        return
+def test_every_manifest_fits_kubernetes(manifest: dict[str, Any]) -> None:
     kubernetes_validate.validate(manifest, "1.31", strict=True)
-    assert set(manifest.get("data") or manifest.get("stringData") or ()) <= VARIABLES
-    pod = manifest.get("spec", {}).get("template", {}).get("spec", {"containers": []})
-    for container in pod["containers"]:
+
+
+@pytest.mark.parametrize("component", ["api", "worker"])
+def test_every_pod_fits_the_service(component: str) -> None:
+    pod = _pods()[component]["spec"]
+    generated = {each["name"] for each in KUSTOMIZATION["secretGenerator"]}
+    accounts = {each["metadata"]["name"] for each in KUBERNETES if each["kind"] == "ServiceAccount"}
+    assert pod["serviceAccountName"] in accounts
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert container["image"] == "setwise"  # kustomization.yaml says which one
         assert {variable["name"] for variable in container.get("env", ())} <= VARIABLES
         assert container["args"][0] in command_names()
         assert container["securityContext"]["readOnlyRootFilesystem"]
-        probes = [probe for name, probe in container.items() if name.endswith("Probe")]
-        assert {probe["httpGet"]["path"] for probe in probes} <= {"/healthz", "/readyz"}
+        secrets = [
+            each["secretRef"]["name"] for each in container["envFrom"] if "secretRef" in each
+        ]
+        assert set(secrets) <= generated
+        assert ("setwise-owner" in secrets) == (container["args"] == ["db", "upgrade"])
+    (server,) = pod["containers"]
+    probes = {kind: server[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness")}
+    assert {probe["path"] for probe in probes.values()} == {"/healthz"}
+    # Ready to serve, with or without a model: the first one is added through the Ingress.
+    assert server["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_the_image_of_the_cluster_is_named_once() -> None:
+    (image,) = KUSTOMIZATION["images"]
+    assert image["name"] == "setwise"
+    release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert image["newTag"] == release
+
+
+def test_the_cluster_has_a_place_for_every_secret_and_forces_a_choice_of_proxies() -> None:
+    places = {
+        each["name"]: [CLUSTER / name for name in each["envs"]]
+        for each in (*KUSTOMIZATION["configMapGenerator"], *KUSTOMIZATION["secretGenerator"])
+    }
+    assert set(places) == {"setwise", "setwise-owner"}
+    settings = _variables(CLUSTER / "settings.env")
+    secrets, owner = (_variables(CLUSTER / f"{name}.example.env") for name in ("secrets", "owner"))
+    assert {*settings, *secrets, *owner} <= VARIABLES | OF_THE_STORE
+    assert {"SETWISE_ENCRYPTION_KEYS", "SETWISE_PEPPER", *OF_THE_STORE} <= set(secrets)
+    assert settings["SETWISE_OPEN_METRICS"] == "false"
+    with pytest.raises(ValueError, match="takes addresses and networks"):
+        Settings(trusted_proxies=settings["SETWISE_TRUSTED_PROXIES"])
+    with pytest.raises(ValueError, match="key"):
+        Settings(encryption_keys=secrets["SETWISE_ENCRYPTION_KEYS"])
+    for name in ("secrets.env", "owner.env"):
+        assert f"docker/kubernetes/{name}" in (ROOT / ".gitignore").read_text().splitlines()
+        assert not (CLUSTER / name).exists()
+
+
+@pytest.mark.parametrize("component", ["api", "worker"])
+def test_every_pod_has_a_policy_of_its_network_and_a_budget(component: str) -> None:
+    labels = _pods()[component]["metadata"]["labels"]
+
+    def chosen(kind: str, member: str) -> list[dict[str, Any]]:
+        return [
+            each["spec"]
+            for each in KUBERNETES
+            if each["kind"] == kind
+            and each["spec"][member]["matchLabels"].items() <= labels.items()
+        ]
+
+    directions = [
+        direction
+        for policy in chosen("NetworkPolicy", "podSelector")
+        for direction in policy["policyTypes"]
+    ]
+    assert sorted(directions) == ["Egress", "Ingress"]
+    assert len(chosen("PodDisruptionBudget", "selector")) == 1
+
+
+def test_the_number_of_servers_follows_their_load() -> None:
+    (scaler,) = (each["spec"] for each in KUBERNETES if each["kind"] == "HorizontalPodAutoscaler")
+    (api,) = (
+        each
+        for each in KUBERNETES
+        if each["kind"] == "Deployment"
+        and each["metadata"]["name"] == scaler["scaleTargetRef"]["name"]
+    )
+    assert "replicas" not in api["spec"]  # each apply would undo what the scaler did
+    assert scaler["minReplicas"] >= 2
+
+
+def test_prometheus_operator_has_the_same_alerts_and_a_key() -> None:
+    rules, monitor = sorted(_manifests(CLUSTER / "monitoring"), key=lambda each: each["kind"])
+    plain = yaml.safe_load((DOCKER / "prometheus" / "rules.yml").read_text())
+    assert (rules["kind"], rules["spec"]) == ("PrometheusRule", plain)
+    services = [each for each in KUBERNETES if each["kind"] == "Service"]
+    ports = {port["name"] for each in services for port in each["spec"]["ports"]}
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in ports
+    assert endpoint["authorization"]["credentials"]["name"] == "setwise-metrics"
+    # The alerts ask for this job.
+    jobs = {each["metadata"]["labels"][monitor["spec"]["jobLabel"]] for each in services}
+    assert jobs == {"setwise"}
+
+
+def test_kustomize_builds_what_is_applied(tmp_path: Path) -> None:
+    tools_or_skip("kubectl")
+    shutil.copytree(CLUSTER, tmp_path / "cluster")
+    for name in ("secrets", "owner"):
+        (tmp_path / "cluster" / f"{name}.example.env").rename(tmp_path / "cluster" / f"{name}.env")
+    built = subprocess.run(
+        ["kubectl", "kustomize", tmp_path / "cluster"], capture_output=True, text=True, check=True
+    ).stdout
+    manifests = list(yaml.safe_load_all(built))
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, "1.31", strict=True)
+    (image,) = KUSTOMIZATION["images"]
+    assert set(re.findall(r"image: (\S+)", built)) == {f"{image['newName']}:{image['newTag']}"}
+    names = {each["metadata"]["name"] for each in manifests}
+    assert set(re.findall(r"(?:configMapRef|secretRef):\n\s+name: (\S+)", built)) <= names
 
 
 def test_the_image_installs_what_the_tests_have_seen() -> None:
@@ -321,7 +497,9 @@ def test_an_install_from_a_lock_resolves_nothing() -> None:
     # lock was written, and refuses it because it has no hash.
     for file in (ROOT / "Makefile", DOCKER / "Dockerfile"):
         commands = file.read_text().replace("\\\n", " ").replace("&&", "\n").splitlines()
-        from_lock = [command for command in commands if re.search(r"install\b.*\.lock", command)]
+        from_lock = [
+            command for command in commands if re.search(r"(?i)install\b.*\.lock", command)
+        ]
         assert from_lock
         assert all("--no-deps" in command for command in from_lock)
 

@@ -122,7 +122,7 @@ def test_the_image_migrates_examines_and_serves_as_nobody_in_particular(
             buildah.command(*run, *image["Entrypoint"], *serve), start_new_session=True
         )
         try:
-            ready = f"http://127.0.0.1:{port}/readyz"
+            ready = f"http://127.0.0.1:{port}/readyz/predictions"
             wait_for(lambda: _answer(ready) is not None, f"{ready} does not answer")
             sent = urllib.request.Request(
                 f"http://127.0.0.1:{port}/v1/predictions",

@@ -129,7 +129,7 @@ def test_the_entry_points_of_the_image_work_on_postgresql(
             )
         ]
         try:
-            _wait(f"http://127.0.0.1:{port}/readyz")
+            _wait(f"http://127.0.0.1:{port}/readyz/predictions")
             check = re.search(r'CMD (\["python".*\])', (ROOT / "docker" / "Dockerfile").read_text())
             assert check is not None
             code = check[1].split('"-c", "')[1].removesuffix('"]').replace("8000", str(port))

@@ -7,65 +7,58 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import SETWISE, Installation, Server, installed
+from tests.kit.installation import SETWISE, Installation, installed
 from tests.trained import Artifacts, documents, write_documents
 
 PATIENCE_S = 900.0
 PASSWORD = "a sentence that only Ann knows"
 
 
-@dataclass(frozen=True)
-class Site:
-    """The server that the commands of every page call."""
+def environment(site: Installation) -> dict[str, str]:
+    """Return what a user has set: the folder of the data and a key of each role."""
+    kept = {
+        name: value
+        for name, value in site.environment().items()
+        if name != "SETWISE_DATABASE_URL"  # the default, below the folder
+    }
+    keys = {f"{role.upper()}_KEY": secret for role, secret in site.secrets.items()}
+    return kept | keys | {"PATH": f"{SETWISE.parent}:{os.environ['PATH']}"}
 
-    installation: Installation
-    server: Server
-    artifacts: Artifacts
 
-    def environment(self) -> dict[str, str]:
-        """Return what a user has set: the folder of the data and a key of each role."""
-        kept = {
-            name: value
-            for name, value in self.installation.environment().items()
-            if name != "SETWISE_DATABASE_URL"  # the default, below the folder
-        }
-        keys = {f"{role.upper()}_KEY": secret for role, secret in self.installation.secrets.items()}
-        return kept | keys | {"PATH": f"{SETWISE.parent}:{os.environ['PATH']}"}
-
-    def prepare(self, folder: Path) -> None:
-        """Write the files that the pages name."""
-        for name, seed in (("train", 5), ("test", 6)):
-            lines = write_documents(folder / f"{name}.jsonl", 250, seed=seed).read_bytes()
-            (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines))
-        rows = [(one["text"], ";".join(one["labels"])) for one in documents(500, seed=9)]
-        (folder / "notes.csv").write_text(
-            "text,labels\n" + "".join(f"{text},{labels}\n" for text, labels in rows)
-        )
-        new = [{"id": one["id"], "text": one["text"]} for one in documents(5, seed=7)]
-        (folder / "new.jsonl").write_text("".join(json.dumps(one) + "\n" for one in new))
-        if folder.name != "README":  # which trains it itself
-            shutil.copytree(self.artifacts.other_text, folder / "my-model")
+def prepare(folder: Path, artifacts: Artifacts) -> None:
+    """Write the files that the pages name."""
+    for name, seed in (("train", 5), ("test", 6)):
+        lines = write_documents(folder / f"{name}.jsonl", 250, seed=seed).read_bytes()
+        (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines))
+    rows = [(one["text"], ";".join(one["labels"])) for one in documents(500, seed=9)]
+    (folder / "notes.csv").write_text(
+        "text,labels\n" + "".join(f"{text},{labels}\n" for text, labels in rows)
+    )
+    new = [{"id": one["id"], "text": one["text"]} for one in documents(5, seed=7)]
+    (folder / "new.jsonl").write_text("".join(json.dumps(one) + "\n" for one in new))
+    if folder.name != "README":  # which trains it itself
+        shutil.copytree(artifacts.other_text, folder / "my-model")
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory, artifacts: Artifacts) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, artifacts: Artifacts) -> Iterator[Installation]:
     """Start the server; some of its documents wait for a reviewer."""
     folder = tmp_path_factory.mktemp("docs")
     data_dir = folder / "data"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SETWISE_")}
     own = {"SETWISE_DATA_DIR": str(data_dir)}
     subprocess.run([SETWISE, "db", "upgrade"], env=kept | own, check=True, capture_output=True)
-    with installed(data_dir, f"sqlite:///{data_dir / 'setwise.db'}", artifacts) as installation:
+    url = f"sqlite:///{data_dir / 'setwise.db'}"
+    with installed(data_dir, url, artifacts.text) as installation:
         server = installation.serve()
         with server.client("client") as client:
             sent = [{"id": one["id"], "text": one["text"]} for one in documents(40, seed=8)]
             assert client.post("/v1/predictions/batch", json={"documents": sent}).status_code == 200
-        yield Site(installation, server, artifacts)
+        yield installation
 
 
 class Shell:

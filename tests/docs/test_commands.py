@@ -19,8 +19,10 @@ from typer.testing import CliRunner
 
 from setwise.service.cli import app, main
 from setwise.service.settings import Settings
-from tests.docs.conftest import PASSWORD, Shell, Site
+from tests.docs.conftest import PASSWORD, Shell, environment, prepare
 from tests.docs.pages import EVERY_BLOCK, PAGES, ROOT, Block, blocks
+from tests.kit.installation import Installation
+from tests.trained import Artifacts
 
 ADDRESS = "http://127.0.0.1:8000"
 RUN = {"sh", "console", "python"}
@@ -36,14 +38,18 @@ RUN = {"sh", "console", "python"}
     ],
 )
 def test_the_commands_of_a_page_work_one_after_the_other(
-    page: Path, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    site: Installation,
+    artifacts: Artifacts,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / page.stem
     folder.mkdir()
-    site.prepare(folder)
+    prepare(folder, artifacts)
     monkeypatch.chdir(folder)
-    environment = site.environment()
-    shell, names = Shell(folder, environment), _signed_message()
+    settings = environment(site)
+    shell, names = Shell(folder, settings), _signed_message()
     try:
         for block in blocks(page):
             if block.reason_not_to_run is not None or block.language not in RUN:
@@ -53,10 +59,10 @@ def test_the_commands_of_a_page_work_one_after_the_other(
                 code = compile("\n" * block.line + block.content, str(page), "exec")
                 exec(code, names)
             elif commands is not None:
-                for settings, arguments in commands:
-                    _setwise(arguments, environment | settings, block)
+                for own, arguments in commands:
+                    _setwise(arguments, settings | own, block)
             else:
-                succeeded, said = shell.run(block.commands.replace(ADDRESS, site.server.url))
+                succeeded, said = shell.run(block.commands.replace(ADDRESS, site.servers[0].url))
                 assert succeeded, f"{block.place} fails:\n{said}"
     finally:
         shell.close()
@@ -91,8 +97,8 @@ def _signed_message() -> dict[str, Any]:
 
 @pytest.mark.system
 @pytest.mark.slow
-def test_json_bodies_fit_the_calls_that_they_belong_to(site: Site) -> None:
-    with site.server.client() as client:
+def test_json_bodies_fit_the_calls_that_they_belong_to(site: Installation) -> None:
+    with site.servers[0].client() as client:
         openapi = client.get("/openapi.json").json()
     bodies = [block for block in EVERY_BLOCK if block.marker.startswith("body:")]
     assert len(bodies) > 10

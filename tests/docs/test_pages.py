@@ -13,7 +13,7 @@ from setwise.service.domain.webhooks import MessageType
 from setwise.service.settings import Settings
 from tests.docs.pages import PAGES, ROOT
 
-TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "benchmarks").glob("*.md"))]
+TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "benchmarks").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

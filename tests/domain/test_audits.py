@@ -2,6 +2,7 @@
 
 import hmac
 import math
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def test_draws_are_uniform_and_independent_of_each_other() -> None:
     assert found.max() < 1.0
     for column in found.T:
         assert stats.kstest(column, "uniform").pvalue > 0.001
-    correlation = np.corrcoef(found.T) - np.eye(3)
+    correlation = np.corrcoef(found.T) - np.eye(4)
     assert np.abs(correlation).max() < 4 / np.sqrt(len(found))
 
 
@@ -42,7 +43,7 @@ def test_a_draw_can_be_repeated_by_whoever_has_the_key(
     by_name = hmac.digest(key, f"{client}\0{name}".encode(), "sha256")
     expected = [
         int.from_bytes(digest[at : at + 8]) // 2**11 / 2**53
-        for digest, at in ((by_content, 0), (by_name, 8), (by_name, 16))
+        for digest, at in ((by_content, 0), (by_name, 8), (by_name, 16), (by_content, 8))
     ]
     assert list(Lottery(key)(client, name, content)) == expected
 
@@ -54,8 +55,15 @@ def test_another_key_client_or_name_draws_readings_anew() -> None:
     for client, name in (("b", "note"), ("a", "other")):
         again = Lottery(b"key")(client, name, b"x")
         assert again.audit == first.audit
-        assert again[1:] != first[1:]
-    assert Lottery(b"key")("a", "bc", b"x")[1:] != Lottery(b"key")("ab", "c", b"x")[1:]
+        assert again.mark == first.mark
+        assert again[1:3] != first[1:3]
+    assert Lottery(b"key")("a", "bc", b"x")[1:3] != Lottery(b"key")("ab", "c", b"x")[1:3]
+
+
+@given(st.floats(0, 1, exclude_max=True), st.floats(0, 1, exclude_max=True), st.floats(0, 1))
+def test_what_may_be_read_blind_is_always_marked(audit: float, mark: float, rate: float) -> None:
+    plan = AuditPlan(certification_rate=rate / 2, ramp_up_rate=rate)
+    assert plan.marks(Draws(audit, 0.0, 0.0, mark)) == (mark < 0.5 or audit < rate)
 
 
 def test_a_name_says_nothing_about_which_of_its_contents_are_audited() -> None:
@@ -106,3 +114,12 @@ def test_second_readings_go_above_the_threshold_and_their_share_stays(
 def test_without_other_documents_every_agreement_has_the_same_chance() -> None:
     assert reread_rate(0.3, 0.9, 0.8, []) == reread_rate(0.3, 0.1, None, [0.5]) == 0.3
     assert plausible_threshold([0.5, 0.6], 0.9) is None
+
+
+def test_the_choice_of_a_claim_cannot_be_predicted_without_the_key() -> None:
+    times = [datetime(2026, 11, 29, tzinfo=UTC) + timedelta(seconds=n) for n in range(4000)]
+    tosses = np.array([Lottery(b"key").toss("ann", at) for at in times])
+    assert stats.kstest(tosses, "uniform").pvalue > 0.001
+    assert abs(np.corrcoef(tosses[1:], tosses[:-1])[0, 1]) < 4 / np.sqrt(len(tosses))
+    assert Lottery(b"other").toss("ann", times[0]) != tosses[0]
+    assert Lottery(b"key").toss("ben", times[0]) != tosses[0]

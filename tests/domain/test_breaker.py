@@ -8,16 +8,15 @@ import pytest
 from setwise.service.domain.breaker import (
     Freshness,
     Unvouched,
-    WatchedAudit,
     ends_audit,
-    one_for_each_document,
     would_be_sent,
 )
+from setwise.service.domain.evidence import one_of_each
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.routing.audits import READING_TIME, Identity
+from setwise.service.domain.routing.audits import READING_TIME
 from tests.fakes import START
-from tests.samples import annotation, prediction, task
+from tests.samples import annotation, checked, prediction, task
 
 DAY = timedelta(days=1)
 
@@ -63,33 +62,43 @@ def test_an_unfinished_audit_counts_as_right_until_it_is_overdue(
     right: bool | None, predicted_days_ago: float, counts_as_right: bool
 ) -> None:
     predicted_at = START - predicted_days_ago * DAY
-    audit = WatchedAudit("id", predicted_at, 0.9, right, None, Identity("a", "1", 0.5))
+    lead = None if right is None else ("a",) if right else ("b",)
+    audit = checked("1", None if right is None else ("a",), lead, created_at=predicted_at)
     assert audit.counts_as_right(START - READING_TIME) is counts_as_right
 
 
 def test_an_agreement_read_again_stands_for_those_that_were_not() -> None:
-    audit = WatchedAudit("id", START, 0.9, False, None, Identity("a", "1", 0.5), True)
-    assert audit.stands_for == 1.0
-    assert audit._replace(chance=0.125).stands_for == 8.0
+    agreed = checked("1", ("a",), ("b",), reread_rate=0.125, reread_draw=0.1)
+    assert (agreed.stands_for, agreed.overlooked, agreed.errors) == (8.0, True, (False, True))
+    contradicted = checked("1", ("b",), ("b",), reread_rate=0.125, reread_draw=0.1)
+    assert (contradicted.stands_for, contradicted.overlooked) == (1.0, False)
+    assert contradicted.errors == (True, False)
 
 
 def test_of_copies_the_first_with_an_answer_counts_although_a_lead_is_to_read_it() -> None:
-    document = Identity("a", "1", 0.5)
-    waits = WatchedAudit("1", START, 0.9, None, None, document, True, 0.1)
-    ended = WatchedAudit("2", START + DAY, 0.9, True, START + DAY, document, True)
-    assert one_for_each_document([waits, ended]) == [waits]
+    waits = checked("1", ("a",), draw=0.5, reread_rate=0.3, reread_draw=0.1)
+    ended = checked("2", ("a",), draw=0.5, reread_rate=0.3, created_at=START + DAY)
+    assert (waits.found_right, ended.found_right) == (None, True)
+    assert one_of_each([waits, ended]) == [waits]
 
 
 def test_copies_of_a_document_are_one_bet_placed_with_the_first() -> None:
     found = [
-        WatchedAudit(str(place), START + place * DAY, 0.9, right, None, Identity("a", *document))
-        for place, (right, document) in enumerate(
-            [(None, ("1", 0.1)), (False, ("2", 0.2)), (False, ("3", 0.1)), (True, ("1", 0.4))]
+        checked(
+            name,
+            None if said is None else (said,),
+            said and ("a",) if said == "a" else None,
+            draw=draw,
+            created_at=START + place * DAY,
+            id=str(place),
+        )
+        for place, (said, name, draw) in enumerate(
+            [(None, "1", 0.1), ("b", "2", 0.2), ("b", "3", 0.1), ("a", "1", 0.4)]
         )
     ]
-    one, two = one_for_each_document(found)
-    assert (one.prediction_id, one.predicted_at, one.right) == ("0", START, False)
-    assert (two.prediction_id, two.right) == ("1", False)
+    one, two = one_of_each(found)
+    assert (one.id, one.created_at, one.contradiction_waits) == ("0", START, True)
+    assert (two.id, two.contradiction_waits) == ("1", True)
 
 
 @pytest.mark.parametrize(

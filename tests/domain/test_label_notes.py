@@ -31,6 +31,9 @@ def test_a_label_file_is_read_whatever_its_order_and_mark() -> None:
         ("label,parent\na,b\nb,x", "record 3 names a parent"),
         ("label,parent\na,b\nb,a", "is below itself"),
         ("label,name\na,b\x00", "cannot be stored"),
+        ("label,name\na\u202eb,c", "U+202E"),
+        ("label,name\na,b\u202ec", "U+202E"),
+        ("label\n..", "'..'"),
         ("label,name\na," + "b" * (LONGEST_LABEL_NOTE + 1), "too long"),
     ],
 )

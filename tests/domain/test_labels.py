@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from setwise.service.domain import labels as catalogue
 from setwise.service.domain.errors import InvalidRequest, SimilarLabels
 from setwise.service.domain.labels import (
     UNNAMED,
@@ -168,3 +169,13 @@ def test_one_line_says_what_missing_labels_cost() -> None:
         "b (1) …; they can never be sent right. Retrain."
     )
     assert MissingLabels(1, 8, {"a": 1}).sentence().startswith("1 checked document (12.5 %) has ")
+
+
+def test_each_name_is_folded_once_for_many_new_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = []
+    monkeypatch.setattr(catalogue, "folded", lambda name: names.append(name) or name)
+    known = [f"known {place}" for place in range(500)]
+    new = [f"new {place}" for place in range(100)]
+    resolved = Catalogue(known, []).resolve(new, Additions(new_labels=new))
+    assert resolved.proposed == tuple(new)
+    assert len(names) <= len(known) + len(new)

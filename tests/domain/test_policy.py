@@ -16,7 +16,7 @@ from setwise.service.domain.policy import (
     first_policy,
 )
 from setwise.service.domain.predictions import Decision, Reason, ScoredSet
-from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole, Draws
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole, Draws, Selection
 from setwise.service.domain.routing.segments import ALL, GateState
 from tests.fakes import START, scored_set
 from tests.samples import change
@@ -194,7 +194,8 @@ def test_what_a_person_reads_anyway_serves_certification_but_is_no_training_audi
     policy = replace(FIXED, audits=AuditPlan(0.04, 0.02))
     for draw, role in ((0.03, AuditRole.CERTIFICATION), (0.05, AuditRole.NONE)):
         route = policy.gate_of(None).route(scored_set(0.4), Draws(draw, 0.0, 0.0))
-        assert route[:3] == (Decision.REVIEW, Reason.BELOW_THRESHOLD, (role, draw, 1.0))
+        drawn = Selection(role, draw, 1.0, audit_chance=0.04)
+        assert route[:3] == (Decision.REVIEW, Reason.BELOW_THRESHOLD, drawn)
     unknown = policy.gate_of(None).route(scored_set(0.9, out_of_domain=True), Draws(0.03, 0.0, 0.0))
     assert unknown.selection.role is AuditRole.NONE
 

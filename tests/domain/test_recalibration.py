@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.annotators import Rates
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.policy import ThresholdMode, first_policy
-from setwise.service.domain.predictions import Decision, Document, Prediction
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.recalibration import (
     EXACT,
     LEAST_ROWS,
@@ -24,7 +25,6 @@ from setwise.service.domain.recalibration import (
     LearningRow,
     Lessons,
     Noise,
-    ReviewedPrediction,
     answer_of,
     gather,
     shortage,
@@ -33,8 +33,8 @@ from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from setwise.service.domain.routing.segments import ALL, GateState
 from setwise.service.domain.truth import Check, check
-from tests.fakes import START, scored_set
-from tests.samples import annotation, outcome, prediction, task
+from tests.fakes import START
+from tests.samples import annotation, document_of, outcome, prediction, task
 
 NOISY = Rates(0.2, 0.1)
 PLAN = AuditPlan(certification_rate=0.25, training_rate=0.05)
@@ -117,14 +117,14 @@ def test_without_an_answer_there_is_none() -> None:
     assert answer_of(spoken((ReviewKind.REOPENED, True)), Noise.NONE) == NOT_ANSWERED
 
 
-def learn(*reviewed: ReviewedPrediction, noise: Noise = Noise.NONE) -> Lessons:
-    policies = {one.prediction.policy_version: POLICY for one in reviewed}
+def learn(*reviewed: CheckedDocument, noise: Noise = Noise.NONE) -> Lessons:
+    policies = {one.policy_version: POLICY for one in reviewed}
     return gather(reviewed, policies, lambda *_: NO_RATES, noise=noise, learnt_until=None)
 
 
-def reviewed_as(name: str, **fields: object) -> ReviewedPrediction:
+def reviewed_as(name: str, **fields: object) -> CheckedDocument:
     made = prediction(document=Document(id=name, text="x"))._replace(**fields)
-    return ReviewedPrediction(made, known(made, said(made, REVIEW, agreed=True)))
+    return document_of(made, known(made, said(made, REVIEW, agreed=True)))
 
 
 def test_each_row_stands_for_the_documents_of_its_kind() -> None:
@@ -143,7 +143,7 @@ def test_while_nothing_is_sent_fewer_reviews_are_left_to_learn_from() -> None:
         one = reviewed_as("1")
         (row,) = gather(
             [one],
-            {one.prediction.policy_version: policy},
+            {one.policy_version: policy},
             lambda *_: EXACT,
             noise=Noise.NONE,
             learnt_until=None,
@@ -153,11 +153,11 @@ def test_while_nothing_is_sent_fewer_reviews_are_left_to_learn_from() -> None:
 
 def test_what_is_not_learnt_from_is_counted_by_reason() -> None:
     certified = reviewed_as("1", selection=Selection(AuditRole.CERTIFICATION, 0.1, 1.0))
-    strange = reviewed_as("2", scored=scored_set(out_of_domain=True))
+    strange = reviewed_as("2", reason=Reason.OUT_OF_DOMAIN)
     newest, older = reviewed_as("3"), reviewed_as("3")
     silent = reviewed_as("4")._replace(check=spoken((ReviewKind.REOPENED, True)))
     found = learn(certified, strange, newest, older, silent)
-    assert [row.prediction for row in found.rows] == [newest.prediction]
+    assert [row.document for row in found.rows] == [newest]
     counted = {why: count for why, count in found.excluded.items() if count}
     assert counted == dict.fromkeys(
         (TO_CERTIFY, UNKNOWN_TO_THE_MODEL, SAME_DOCUMENT, NOT_ANSWERED), 1
@@ -174,15 +174,28 @@ def test_copies_of_a_document_that_proves_the_threshold_teach_nothing() -> None:
     assert found.excluded[TO_CERTIFY] == 2
 
 
+def test_a_contradiction_that_waits_does_not_vanish_behind_an_older_copy() -> None:
+    training = Selection(AuditRole.TRAINING, 0.5, 0.3)
+    older, newer = (prediction()._replace(selection=training) for _ in range(2))
+    waiting = document_of(newer, known(newer, said(newer, AUDIT, agreed=False)))
+    ended = document_of(older, known(older, said(older, AUDIT, agreed=True)))
+    lessons = learn(waiting, ended)
+    assert lessons.rows == ()
+    assert {why: n for why, n in lessons.excluded.items() if n} == {
+        WAITS_FOR_A_LEAD: 1,
+        SAME_DOCUMENT: 1,
+    }
+
+
 def test_what_was_said_before_the_present_calibrator_was_learnt_is_known_to_it() -> None:
     early = reviewed_as("1")
     late = early._replace(
         check=replace(early.check, answered_at=early.check.answered_at + timedelta(days=1)),
-        prediction=early.prediction._replace(document=Document(id="2", text="x")),
+        name="2",
     )
     found = gather(
         [early, late],
-        {early.prediction.policy_version: POLICY},
+        {early.policy_version: POLICY},
         lambda *_: EXACT,
         noise=Noise.NONE,
         learnt_until=START + timedelta(hours=1),

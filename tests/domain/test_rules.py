@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.routing.rules import constraints_broken, first_broken, read_rules
+from setwise.service.domain.routing.rules import (
+    EARLIER_VERSIONS,
+    constraints_broken,
+    first_broken,
+    read_rules,
+)
 
 A_OR_B = {"kind": "exactly_one", "labels": ["A", "B"]}
 
@@ -47,6 +52,14 @@ def test_metadata_is_compared_with_values_of_its_own_type(value: object, expecte
     rule = {"kind": "metadata", "field": "site", "values": ["north", 7, 1]}
     assert held(rule, site=value) is expected
     assert not held(rule, ward="north")
+
+
+@pytest.mark.parametrize(("n", "expected"), [(0, True), (2, True), (3, False)])
+def test_a_document_posted_again_too_often_is_held_back(n: int, expected: bool) -> None:
+    rules, _ = read_rules([{"kind": "versions", "n": n}])
+    broken = first_broken(rules, ("a",), {EARLIER_VERSIONS: 3})
+    assert (broken is not None) is expected
+    assert first_broken(rules, ("a",), {"earlier versions": 9}) is None
 
 
 def test_the_first_rule_that_is_broken_is_named() -> None:

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from setwise.service.domain.evidence import Cell, confident
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import Cell, confident, standing, verdict
+from setwise.service.domain.reports import InView, standing
+from setwise.service.services.analysis.accuracy import share
 
 DAY = date(2026, 1, 2)
 
@@ -19,14 +21,21 @@ def cell(
     reviewer_agreed: bool | None = None,
     outcome_agreed: bool | None = None,
     chance: float | None = 1.0,
+    shown: bool | None = None,
+    reread: bool | None = None,
+    in_rest: bool = False,
 ) -> Cell:
     return Cell(
         DAY,
         Decision.REVIEW,
         reason,
         chance,
+        in_rest,
         reviewer_agreed,
         outcome_agreed,
+        reread,
+        None,
+        shown,
         documents,
         0.9 * documents,
     )
@@ -90,9 +99,9 @@ def test_of_confident_ones_that_nobody_checked_nothing_is_known() -> None:
 
 
 def test_an_outcome_is_believed_before_a_person() -> None:
-    assert verdict(cell(READ, 1, reviewer_agreed=True, outcome_agreed=False)) is False
-    assert verdict(cell(READ, 1, reviewer_agreed=True)) is True
-    assert verdict(cell(READ, 1)) is None
+    assert cell(READ, 1, reviewer_agreed=True, outcome_agreed=False).right is False
+    assert cell(READ, 1, reviewer_agreed=True).right is True
+    assert cell(READ, 1).right is None
 
 
 cells = st.builds(
@@ -114,3 +123,40 @@ def test_weights_add_up_to_all_of_which_something_is_known(found: list[Cell]) ->
         everyone = sum(one.documents for one in inside)
         assert weights == pytest.approx(everyone) or weights == 0.0
         assert (weights == 0.0) == all(known.of(one) == 0.0 for one in inside)
+
+
+def seen(documents: int, *, agreed: bool, reread: bool | None = None) -> Cell:
+    """Return documents read with the suggestion in view."""
+    return cell(READ, documents, reviewer_agreed=agreed, shown=True, reread=reread)
+
+
+def test_an_agreement_in_view_that_was_read_again_stands_for_the_others() -> None:
+    cells = [
+        seen(160, agreed=True, reread=False),
+        seen(30, agreed=True, reread=True),
+        seen(10, agreed=False, reread=True),
+        seen(50, agreed=False),
+    ]
+    known = standing(cells)
+    assert known.in_view is InView.REPEATED
+    assert [known.of(each) for each in cells] == [0.0, 5.0, 5.0, 1.0]
+
+
+def test_answers_in_view_do_not_count_beside_enough_blind_ones() -> None:
+    cells = [
+        seen(60, agreed=True, reread=False),
+        seen(20, agreed=True, reread=True),
+        cell(READ, 40, reviewer_agreed=True, shown=False),
+    ]
+    known = standing(cells)
+    assert known.in_view is InView.IGNORED
+    assert [known.of(each) for each in cells] == [0.0, 0.0, 3.0]
+
+
+def test_without_blind_readings_answers_in_view_count_and_bound_nothing() -> None:
+    cells = [seen(990, agreed=True, reread=False), seen(10, agreed=False)]
+    accuracy = share(cells, 0.1)
+    assert (accuracy.value, accuracy.low, accuracy.in_view) == (0.99, 0.0, 990)
+    assert accuracy.high is not None
+    assert accuracy.high < 1.0
+    assert "overlap rate" in accuracy.correction

@@ -14,7 +14,7 @@ import pytest
 
 from setwise.models.training_external import start_external
 from setwise.service.runtime.predictor import LoadedPredictor
-from tests.edge import Service
+from tests.kit.edge import Service
 from tests.trained import LABELS, write_documents
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -99,7 +99,8 @@ def test_a_scikit_learn_classifier_sends_probabilities(
 
 
 RECORDED = (
-    '{"labels": ["court", "court", "made up"]}',
+    '{"labels": ["court", "court"]}',
+    '{"labels": ["unknown"]}',
     '{"labels": ["court", "music"]}',
     "I think it is about courts.",
     '{"labels": []}',

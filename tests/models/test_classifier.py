@@ -1,6 +1,7 @@
 """``SetClassifier`` as scikit-learn's users use one."""
 
 import pickle
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,12 @@ def test_label_lists_are_cross_validated_with_plain_folds() -> None:
     assert search.fit(TEXTS, LISTS).best_score_ > 0.3
 
 
+def test_sets_of_labels_are_cross_validated_with_folds_by_number() -> None:
+    search = GridSearchCV(tiny(), {"n_candidates": [3]}, cv=2, error_score="raise")
+    by_lists = GridSearchCV(tiny(), {"n_candidates": [3]}, cv=KFold(2)).fit(TEXTS, LISTS)
+    assert search.fit(TEXTS, list(map(set, LISTS))).best_score_ == by_lists.best_score_
+
+
 @pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3)])
 def test_seeds_and_counts_of_numpy_are_integers(seed, tmp_path: Path) -> None:
     plain, drawn = (
@@ -148,6 +155,9 @@ def test_folds_never_split_a_group(words, monkeypatch: pytest.MonkeyPatch) -> No
         group_folds(["a"] * 5, 5, 2)
     with pytest.raises(ValueError, match="2 entries for 5 documents"):
         group_folds(["a", "b"], 5, 2)
+    with pytest.raises(ValueError, match="groups has no value in row 0: fill it in"):
+        group_folds([None, "a", "b"], 3, 2)
+    assert group_folds([7, "a", "a"], 3, 2).tolist() == [1, 0, 0]
 
 
 def test_weights_reach_the_label_classifiers(words) -> None:
@@ -189,6 +199,39 @@ def test_columns_of_frames_count_by_name() -> None:
         model.predict(TEXTS, scores=scores.rename(columns={"storm": "fog"}))
     with pytest.raises(ValueError, match="columns of y must be the model's labels"):
         model.score(TEXTS, Y.rename(columns={"storm": "fog"}), scores=scores)
+
+
+def test_names_count_in_any_spelling(words) -> None:
+    pd = pytest.importorskip("pandas")
+
+    def otherwise(name: str) -> str:
+        return unicodedata.normalize("NFD", f"{name} ")
+
+    lists = [["fièvre", *labels] for labels in LISTS[:80]] + LISTS[80:]
+    others = [list(map(otherwise, labels)) for labels in lists]
+    model, other = tiny().fit(TEXTS, lists), tiny().fit(TEXTS, others)
+    assert other.classes_.tolist() == list(other.predictor_.label_names) == model.classes_.tolist()
+    assert (
+        model.score(TEXTS, lists) == model.score(TEXTS, others) == other.score(TEXTS, lists) > 0.3
+    )
+    names = [f"mot é {j}" for j in range(words.shape[1])]
+    X = pd.DataFrame(words.toarray(), columns=names)
+    by_words = tiny().fit(X.set_axis(list(map(otherwise, names)), axis=1), lists)
+    assert by_words.feature_names_in_.tolist() == names
+    assert by_words.predict_set(X) == by_words.predict_set(X.rename(columns=otherwise))
+
+
+def test_classes_count_in_any_spelling(words) -> None:
+    first = [labels[0] for labels in LISTS]
+    others = [f"{name}\u00a0" for name in first]
+    model = tiny().fit(words, others)
+    assert set(model.classes_) == set(first)
+    assert model.score(words, others) == model.score(words, first) > 0.5
+
+
+def test_annotators_count_in_any_spelling() -> None:
+    noise = {unicodedata.normalize("NFD", "José"): {"alpha": 0.2}}
+    tiny(noise=noise).fit(TEXTS, LISTS, annotators=["José "] * len(TEXTS))
 
 
 def test_a_table_of_one_column_of_texts_is_the_column(fitted) -> None:

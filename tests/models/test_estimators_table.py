@@ -24,6 +24,7 @@ from setwise.models.calibration.calibrators import (
     TreeSets,
     UncalibratedSets,
 )
+from setwise.models.calibration.conditional_logit import ConditionalLogitSets
 from setwise.models.calibration.group_softmax import SoftmaxSets
 from setwise.models.calibration.robust_calibrators import RobustBoostedSets, RobustLogisticSets
 from setwise.models.data.rows import SparseRows
@@ -160,6 +161,7 @@ PARTS: list[tuple[BaseEstimator, Family]] = [
     (BoostedSets("squared", n_trees=20), TABLES),
     (BoostedSets("logistic", n_trees=20), TABLES),
     (SoftmaxSets(), TABLES),
+    (ConditionalLogitSets(), TABLES),
     (RobustLogisticSets(), TABLES._replace(weighted=False)),  # its scale is that of all rows
     (RobustBoostedSets(n_trees=10), TABLES._replace(weighted=False)),  # stops by folds of rows
     (NeighbourVotes(5), VOTES),

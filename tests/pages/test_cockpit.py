@@ -16,8 +16,8 @@ from setwise.service.domain.routing.segments import GateState, SegmentBy
 from setwise.service.services.predictions import all_predicted
 from setwise.service.settings import Settings
 from tests.browsing import Browser
-from tests.edge import Service, build_service
 from tests.fakes import START
+from tests.kit.edge import Service, build_service
 
 
 @pytest.fixture

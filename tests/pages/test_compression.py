@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from setwise.service.domain.accounts.callers import Role
 from setwise.service.pages.rendering import LEAST_BYTES, compressed
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.kit.edge import Service
 
 LONG = "all the same " * 200
 

@@ -14,7 +14,7 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from setwise.service.pages.desk import WITHHELD
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 from tests.pages.test_sign_in import Browser
 from tests.samples import ANN, add_predictions, annotation, prediction, task
 
@@ -197,6 +197,7 @@ def test_a_blind_task_looks_like_any_review_without_suggestions(
         "document",
         "kind",
         "why",
+        "withheld",
         "urgency",
         "candidates",
         "marginals",
@@ -207,7 +208,8 @@ def test_a_blind_task_looks_like_any_review_without_suggestions(
     assert_problem(desk.ask(f"/tasks/{item['id']}/explain", {"labels": ["a"]}), 403, "forbidden")
     form = desk.get("/desk").text
     assert not WORDS.search(form)
-    assert form.count(WITHHELD) == 2, "with a script and without one, whatever the reason"
+    assert item["withheld"] == WITHHELD
+    assert WITHHELD in form, "with a script and without one, whatever the reason"
     assert desk.decide(item, "a", "b").json() == {"version": 3, "undo_s": 60}
 
 
@@ -327,11 +329,13 @@ def test_a_task_is_skipped_with_a_reason_and_given_back(service: Service, desk: 
     assert_problem(
         desk.ask(f"/tasks/{item['id']}/skip", {"reason": " "}), 422, "invalid-request", "/reason"
     )
-    assert desk.ask(f"/tasks/{item['id']}/release").status_code == 204
+    assert desk.ask(f"/tasks/{item['id']}/release").json() == {"undo_s": 60}
     again = desk.next()
     assert again["id"] == item["id"]
-    assert desk.ask(f"/tasks/{item['id']}/skip", {"reason": "hard"}).status_code == 204
+    assert desk.ask(f"/tasks/{item['id']}/skip", {"reason": "hard"}).json() == {"undo_s": 60}
     assert desk.ask("/next").status_code == 204
+    assert desk.ask(f"/tasks/{item['id']}/undo").json()["id"] == item["id"]
+    assert desk.next()["id"] == item["id"]
 
 
 @pytest.mark.parametrize("kind", [ReviewKind.REVIEW, ReviewKind.AUDIT])
@@ -392,7 +396,7 @@ def test_the_page_runs_only_what_the_server_has_as_files(desk: Desk) -> None:
     module = desk.get(script)
     assert module.headers["content-type"].startswith("text/javascript")
     for address in re.findall(r'from "([^"]+)"', module.text):
-        assert re.fullmatch(r"\./desk-\w+\.js\?v=[0-9a-f]{12}", address)  # below any prefix
+        assert re.fullmatch(r"\./(desk-\w+|keys)\.js\?v=[0-9a-f]{12}", address)  # below any prefix
         assert desk.get(f"/static/{address}").status_code == 200
 
 

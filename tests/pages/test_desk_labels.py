@@ -7,7 +7,7 @@ import pytest
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.labels import UNNAMED, LabelChange, LabelState
 from setwise.service.domain.reviews import ReviewKind
-from tests.edge import Service
+from tests.kit.edge import Service
 from tests.pages.test_desk import Desk, fill, fill_adjudication, stored
 from tests.samples import ADMIN
 
@@ -109,6 +109,20 @@ def test_without_a_script_unlisted_labels_are_shown_once_before_they_are_added(
     decision = stored(service, made.id).decision
     assert decision is not None
     assert decision.labels == ("a", "flood", UNNAMED)
+
+
+def test_without_a_script_none_fits_leaves_out_every_suggestion(
+    service: Service, desk: Desk
+) -> None:
+    made = fill(service)
+    desk.submit("/desk/claim", {"csrf": desk.csrf})
+    form = dict(
+        re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', desk.get("/desk").text)
+    )
+    assert desk.submit("/desk/submit", form | {"chosen": "-3"}).status_code == 303
+    decision = stored(service, made.id).decision
+    assert decision is not None
+    assert decision.labels == (UNNAMED,)
 
 
 def test_without_a_script_a_retired_label_is_refused_on_the_page(

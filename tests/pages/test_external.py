@@ -12,8 +12,8 @@ from joserfc.jwk import RSAKey
 
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
-from tests.edge import Service
 from tests.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, running
+from tests.kit.edge import Service
 from tests.pages.test_sign_in import Browser
 
 ROLES = "coders=reviewer, bosses=lead, checks=auditor"

@@ -19,6 +19,7 @@ POLICY = {
     "threshold.value": "not read in this mode",
     "confidence_floor": "0.3",
     "audit.certification_rate": "4",
+    "audit.rest_rate": "",
     "audit.ramp_up_rate": "",
     "audit.training_rate": "0",
     "audit.mode": "send",

@@ -8,7 +8,7 @@ from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.stores.transaction import Transaction
 from tests.browsing import Browser
-from tests.edge import Service, assert_problem
+from tests.kit.edge import Service, assert_problem
 
 PASSWORD = "a sentence that only Cy knows"
 

@@ -9,7 +9,7 @@ from jinja2 import UndefinedError
 from setwise.service.domain.accounts.callers import Caller, Permission, Role
 from setwise.service.pages.rendering import GLOSSARY, PLACES, NavigationPlace, places_for, templates
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.kit.edge import Service
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "service" / "pages"

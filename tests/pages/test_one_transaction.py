@@ -13,14 +13,12 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.pages import desk as desk_pages
 from setwise.service.pages.board.sections import PAGES
 from setwise.service.pages.documents import document, listing, recent
-from tests.api.test_idempotency import World, world
+from tests.api.test_idempotency import added_hook, queued_job, stored_models, tried_delivery, trip
 from tests.api.test_one_transaction import failing_commit
-from tests.edge import PASSWORD
-from tests.loop import settle_all
+from tests.kit.edge import PASSWORD, Service
+from tests.kit.loop import settle_all
 from tests.pages.test_desk import Desk
 from tests.samples import ADMIN, ANN, LEAD, change
-
-__all__ = ["world"]
 
 PERSON = {"login": "cy", "name": "Cy", "role": "lead", "days": "7", "password": ""}
 
@@ -61,78 +59,78 @@ class Forms(HTMLParser):
 
 
 def _model(path: str, place: int = 0, page: str = "", **fields: str) -> Callable[..., Sending]:
-    def make(world: World, _: Desk) -> Sending:
-        id_ = world.models()[place]
+    def make(service: Service, _: Desk) -> Sending:
+        id_ = stored_models(service)[place]
         return Sending(f"/board/{path}".format(id_), fields, page.format(id_))
 
     return make
 
 
 def _person(verb: str = "", **fields: str) -> Callable[..., Sending]:
-    def make(world: World, _: Desk) -> Sending:
-        here = f"/board/people/{world.person('cy', Role.LEAD)}"
+    def make(service: Service, _: Desk) -> Sending:
+        here = f"/board/people/{service.person('cy', Role.LEAD)}"
         return Sending(here + verb, fields, here)
 
     return make
 
 
 def _hook(verb: str = "", **fields: str) -> Callable[..., Sending]:
-    def make(world: World, _: Desk) -> Sending:
-        here = f"/board/webhooks/{world.hook().rpartition('/')[2]}"
+    def make(service: Service, _: Desk) -> Sending:
+        here = f"/board/webhooks/{added_hook(service).rpartition('/')[2]}"
         return Sending(here + verb, fields, here)
 
     return make
 
 
-def _disabled(world: World, desk: Desk) -> Sending:
-    enabled = _person("/enable")(world, desk)
+def _disabled(service: Service, desk: Desk) -> Sending:
+    enabled = _person("/enable")(service, desk)
     desk.submit(enabled.path.replace("enable", "disable"), {"csrf": desk.csrf})
     return enabled
 
 
-def _retried(world: World, desk: Desk) -> Sending:
-    here = f"/board/jobs/{world.job()}"
+def _retried(service: Service, desk: Desk) -> Sending:
+    here = f"/board/jobs/{queued_job(service)}"
     desk.submit(f"{here}/cancel", {"csrf": desk.csrf})
     return Sending(f"{here}/retry", {})
 
 
-def _tripped(world: World, _: Desk) -> Sending:
-    world.trip()
+def _tripped(service: Service, _: Desk) -> Sending:
+    trip(service)
     return Sending("/board/breaker/reset", {})
 
 
-def _recalibrated(world: World, desk: Desk) -> Sending:
-    id_ = world.models()[2]
+def _recalibrated(service: Service, desk: Desk) -> Sending:
+    id_ = stored_models(service)[2]
     desk.submit(f"/board/calibrators/{id_}/activate", {"csrf": desk.csrf})
     return Sending("/board/calibrators/rollback?leaving=sha256:learnt", {})
 
 
-def _labels(world: World, desk: Desk) -> Sending:
+def _labels(service: Service, desk: Desk) -> Sending:
     desk.submit("/board/labels", {"csrf": desk.csrf, "text": "label,name\na,Asthma\n"})
     return Sending("/board/labels/remove", {})
 
 
 def _label(verb: str, **fields: str) -> Callable[..., Sending]:
-    def make(world: World, _: Desk) -> Sending:
-        world.services.labels.propose(ADMIN, "zzz", insist=True)
+    def make(service: Service, _: Desk) -> Sending:
+        service.services.labels.propose(ADMIN, "zzz", insist=True)
         return Sending(f"/board/labels/label/{verb}", fields, "/board/labels/label?label=zzz")
 
     return make
 
 
-def _certified(world: World, _: Desk) -> Sending:
+def _certified(service: Service, _: Desk) -> Sending:
     audits = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
-    world.services.policy.change(ADMIN, change(audits=audits), None)
+    service.services.policy.change(ADMIN, change(audits=audits), None)
     for place in range(12):
-        world.predict(f"0.9{place:02}")
+        service.predict(f"0.9{place:02}")
     for who in (ANN, LEAD):
-        settle_all(world.services.reviews, who, lambda _: ["a", "b"])
+        settle_all(service.services.reviews, who, lambda _: ["a", "b"])
     return Sending("/board/certifications/now", {})
 
 
 def _task(verb: str, **body: object) -> Callable[..., Sending]:
-    def make(world: World, desk: Desk) -> Sending:
-        world.predict("0.41")
+    def make(service: Service, desk: Desk) -> Sending:
+        service.predict("0.41")
         item = desk.next()
         if verb == "undo":
             desk.decide(item, "a")
@@ -142,58 +140,58 @@ def _task(verb: str, **body: object) -> Callable[..., Sending]:
     return make
 
 
-def _expired(world: World, desk: Desk) -> Sending:
-    taken = _task("take-back")(world, desk)
-    world.clock.advance(hours=1)
-    world.services.reviews.expire_leases()
+def _expired(service: Service, desk: Desk) -> Sending:
+    taken = _task("take-back")(service, desk)
+    service.clock.advance(hours=1)
+    service.services.reviews.expire_leases()
     return taken
 
 
-def _on_desk(world: World, desk: Desk) -> Sending:
-    world.predict("0.41")
+def _on_desk(service: Service, desk: Desk) -> Sending:
+    service.predict("0.41")
     item = desk.next()
     fields = {"task": item["id"], "version": str(item["version"]), "chosen": "0"}
     return Sending("/desk/submit", fields)
 
 
-def _answered(world: World, desk: Desk) -> Sending:
-    world.predict("0.41")
+def _answered(service: Service, desk: Desk) -> Sending:
+    service.predict("0.41")
     item = desk.next()
     desk.decide(item, "a")
-    world.services.reviews.submit_decisions_of(desk.id)
-    (prediction,) = world.database.contents.predictions
+    service.services.reviews.submit_decisions_of(desk.id)
+    (prediction,) = service.database.contents.predictions
     fields = {"labels": "b", "reason": "page two"}
     return Sending(f"/recent/{prediction}", fields)
 
 
 def _about(verb: str, **fields: str) -> Callable[..., Sending]:
-    def make(world: World, _: Desk) -> Sending:
-        world.fix_threshold(0.8)
-        return Sending(f"/documents/{world.predict('0.9').json()['id']}/{verb}", fields)
+    def make(service: Service, _: Desk) -> Sending:
+        service.fix_threshold(0.8)
+        return Sending(f"/documents/{service.predict('0.9').json()['id']}/{verb}", fields)
 
     return make
 
 
 def _predicted(path: str, *, script: bool = False) -> Callable[..., Sending]:
-    def make(world: World, _: Desk) -> Sending:
-        world.predict("0.41")
+    def make(service: Service, _: Desk) -> Sending:
+        service.predict("0.41")
         return Sending(path, {}, script=script)
 
     return make
 
 
-def _ticked(world: World, _: Desk) -> Sending:
-    return Sending("/documents", {"act": "prioritize", "id": world.predict("0.4").json()["id"]})
+def _ticked(service: Service, _: Desk) -> Sending:
+    return Sending("/documents", {"act": "prioritize", "id": service.predict("0.4").json()["id"]})
 
 
-def _rotated(world: World, verb: str) -> Sending:
-    return Sending(f"/board/keys/{world.key('old', Role.CLIENT)}/{verb}", {})
+def _rotated(service: Service, verb: str) -> Sending:
+    return Sending(f"/board/keys/{service.key('old', Role.CLIENT)}/{verb}", {})
 
 
-BOARD: dict[str, Callable[[World, Desk], Sending]] = {
-    "/board/policy": lambda world, _: Sending(
+BOARD: dict[str, Callable[[Service, Desk], Sending]] = {
+    "/board/policy": lambda service, _: Sending(
         "/board/policy",
-        {"target_accuracy": "91", "version": world.services.policy.get(SYSTEM).version},
+        {"target_accuracy": "91", "version": service.services.policy.get(SYSTEM).version},
         "/board/policy",
     ),
     "/board/breaker/reset": _tripped,
@@ -210,15 +208,17 @@ BOARD: dict[str, Callable[[World, Desk], Sending]] = {
     "/board/models/{model_id}/shadow": _model("models/{}/shadow"),
     "/board/labels": lambda *_: Sending("/board/labels", {"text": "label,name\na,Asthma\n"}),
     "/board/labels/remove": _labels,
+    "/board/start/labels": lambda *_: Sending("/board/start/labels", {"typed": "asthma\n"}),
     "/board/labels/label/accept": _label("accept"),
     "/board/labels/label/retire": _label("retire"),
     "/board/labels/label/rename": _label("rename", name="yyy", sure="yes"),
     "/board/labels/label/merge": _label("merge", into="a", sure="yes"),
+    "/board/labels/label/forget": _label("forget", sure="yes"),
     "/board/calibrators": _model("calibrators", page="/board/calibrators"),
     "/board/calibrators/rollback": _recalibrated,
     "/board/calibrators/{calibration_id}/activate": _model("calibrators/{}/activate", 2),
-    "/board/jobs/{job_id}/cancel": lambda world, _: Sending(
-        f"/board/jobs/{world.job()}/cancel", {}
+    "/board/jobs/{job_id}/cancel": lambda service, _: Sending(
+        f"/board/jobs/{queued_job(service)}/cancel", {}
     ),
     "/board/jobs/{job_id}/retry": _retried,
     "/board/webhooks": lambda *_: Sending("/board/webhooks", {"url": "https://example.com/hook"}),
@@ -227,12 +227,12 @@ BOARD: dict[str, Callable[[World, Desk], Sending]] = {
     "/board/webhooks/{webhook_id}/rotate": _hook("/rotate"),
     "/board/webhooks/{webhook_id}/delete": _hook("/delete"),
     "/board/webhooks/{webhook_id}/replay": _hook("/replay"),
-    "/board/deliveries/{delivery_id}/replay": lambda world, _: Sending(
-        world.delivery().replace("/v1/admin", "/board"), {}
+    "/board/deliveries/{delivery_id}/replay": lambda service, _: Sending(
+        tried_delivery(service).replace("/v1/admin", "/board"), {}
     ),
     "/board/keys": lambda *_: Sending("/board/keys", {"name": "new", "role": "client"}),
-    "/board/keys/{key_id}/rotate": lambda world, _: _rotated(world, "rotate"),
-    "/board/keys/{key_id}/revoke": lambda world, _: _rotated(world, "revoke"),
+    "/board/keys/{key_id}/rotate": lambda service, _: _rotated(service, "rotate"),
+    "/board/keys/{key_id}/revoke": lambda service, _: _rotated(service, "revoke"),
     "/board/people": lambda *_: Sending("/board/people", PERSON),
     "/board/people/{person_id}": _person(name="Cyd", role="reviewer"),
     "/board/people/{person_id}/invite": _person("/invite"),
@@ -240,9 +240,9 @@ BOARD: dict[str, Callable[[World, Desk], Sending]] = {
     "/board/people/{person_id}/disable": _person("/disable"),
     "/board/people/{person_id}/enable": _disabled,
     "/board/groups": lambda *_: Sending("/board/groups", {"name": "Trainees", "group": "new"}),
-    "/board/groups/place": lambda world, _: Sending(
+    "/board/groups/place": lambda service, _: Sending(
         "/board/groups/place",
-        {"annotator": world.person("cy", Role.LEAD), "version": "0", "group": "default"},
+        {"annotator": service.person("cy", Role.LEAD), "version": "0", "group": "default"},
     ),
     "/board/groups/{group_id}": lambda *_: Sending(
         "/board/groups/default", {"name": "All"}, "/board/groups/default"
@@ -250,7 +250,7 @@ BOARD: dict[str, Callable[[World, Desk], Sending]] = {
 }
 """A form that is accepted, for each action of the board that changes something."""
 
-OTHERS: dict[str, Callable[[World, Desk], Sending]] = {
+OTHERS: dict[str, Callable[[Service, Desk], Sending]] = {
     "/desk/next": _predicted("/next", script=True),
     "/desk/claim": _predicted("/desk/claim"),
     "/desk/submit": _on_desk,
@@ -288,6 +288,15 @@ def test_every_form_that_changes_something_stands_here() -> None:
     assert board | others == {*BOARD, *OTHERS, *READS}
 
 
+def sound_fields(desk: Desk, sending: Sending) -> dict[str, str]:
+    """Return what a browser sends, with what the form's page has filled in."""
+    fields = {"csrf": desk.csrf, **sending.fields}
+    if sending.page:
+        for address, inputs in Forms(desk.get(sending.page).text).inputs.items():
+            fields = {**(inputs if address.startswith(sending.path) else {}), **fields}
+    return fields
+
+
 def _send(desk: Desk, sending: Sending, fields: dict[str, str]) -> httpx.Response:
     if sending.script:
         return desk.ask(sending.path, sending.fields)
@@ -295,26 +304,23 @@ def _send(desk: Desk, sending: Sending, fields: dict[str, str]) -> httpx.Respons
 
 
 @pytest.mark.parametrize("name", {**BOARD, **OTHERS})
-def test_whichever_commit_fails_nothing_has_changed(world: World, name: str) -> None:
-    desk = Desk(world, "ann", Role.ADMIN)
-    sending = {**BOARD, **OTHERS}[name](world, desk)
-    fields = {"csrf": desk.csrf, **sending.fields}
-    if sending.page:
-        for address, inputs in Forms(desk.get(sending.page).text).inputs.items():
-            fields = {**(inputs if address.startswith(sending.path) else {}), **fields}
-    world.clock.advance(seconds=30)
+def test_whichever_commit_fails_nothing_has_changed(service: Service, name: str) -> None:
+    desk = Desk(service, "ann", Role.ADMIN)
+    sending = {**BOARD, **OTHERS}[name](service, desk)
+    fields = sound_fields(desk, sending)
+    service.clock.advance(seconds=30)
     desk.get("/account")
-    before = repr(world.database.contents)
+    before = repr(service.database.contents)
     for failing in range(1, 9):
         with failing_commit(failing):
             response = _send(desk, sending, fields)
         if response.status_code < 400:
             assert failing > 1, "it commits nothing"
-            assert repr(world.database.contents) != before, "it changes nothing"
+            assert repr(service.database.contents) != before, "it changes nothing"
             return
         said = re.findall(
             r"<p[^>]*(?:alert|fault)[^>]*>.*?</p>|<p>[^<]*</p>|commit[^<]*", response.text
         )
         assert response.status_code == 500, said
-        assert repr(world.database.contents) == before, f"commit {failing} was not the first"
+        assert repr(service.database.contents) == before, f"commit {failing} was not the first"
     pytest.fail("the form is never accepted")

@@ -7,7 +7,7 @@ import pytest
 from setwise.service.domain.accounts.callers import Role
 from setwise.service.settings import Settings
 from tests.browsing import Browser
-from tests.edge import Service, build_service
+from tests.kit.edge import Service, build_service
 
 BASE = "/tools/setwise"
 ADDRESS = re.compile(r'(?:href|src|action)="([^"#]*)')

@@ -9,7 +9,7 @@ from setwise.service.pages.board.sections import PAGES, SETTINGS
 from setwise.service.pages.documents import document, listing, recent, trial
 from setwise.service.pages.rendering import PLACES
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.kit.edge import Service
 from tests.rights import pages
 
 UNKNOWN = "019b7a0b-0000-7000-9000-0000000000ff"

@@ -5,7 +5,7 @@ import pytest
 
 from setwise.service.domain.accounts.callers import Role
 from tests.browsing import Browser
-from tests.edge import PASSWORD, Service, assert_problem
+from tests.kit.edge import PASSWORD, Service, assert_problem
 
 ELSEWHERE = {"Sec-Fetch-Site": "cross-site"}
 

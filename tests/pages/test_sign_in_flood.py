@@ -9,7 +9,7 @@ import pytest
 from setwise.service.domain.accounts.callers import Role
 from setwise.service.settings import Settings
 from setwise.service.sign_in.passwords import MOST_AT_ONCE, MOST_WAITING, Argon2Passwords
-from tests.edge import Service, build_service
+from tests.kit.edge import Service, build_service
 
 
 class Slow(Argon2Passwords):

@@ -15,7 +15,7 @@ from setwise.service.domain.predictions import Reason
 from setwise.service.pages.start import WHY
 from setwise.service.services.reports import Reports
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.kit.edge import Service
 from tests.samples import trip
 
 
@@ -86,7 +86,8 @@ def test_an_empty_service_says_so_and_what_to_do_first(service: Service) -> None
     assert "setwise model add model --activate" in page
     assert "setwise key create --role client" in page
     assert "No threshold is set yet: every document is reviewed." in page
-    assert "none is active, so there are no predictions" in page
+    assert "Add labels and texts, and invite people to read them." in page
+    assert "none yet, so people read every document" in page
     assert tiles(browser.get("/")) == {}
 
 
@@ -96,7 +97,7 @@ def test_who_sets_nothing_up_is_shown_no_command_but_what_lacks(
 ) -> None:
     browser = signed_in(service, role)
     page = read(browser.get("/"))
-    assert "No model is active yet; an administrator has to activate one." in page.text
+    assert "There is no model yet, so people read every document." in page.text
     assert "No documents yet" in page.text
     assert "so every document is reviewed" in page.text
     assert "setwise " not in page.text

@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -38,12 +39,13 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import GateState, SegmentBy
 from setwise.service.domain.webhooks import EndpointChange, ReceiverResponse
 from setwise.service.logs import configure_logging
+from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.predictions import all_predicted
 from setwise.service.settings import Settings
 from setwise.service.stores import tables
 from setwise.service.stores.database import utc_now
 from setwise.service.stores.upkeep import migrate
-from tests.database import find_binaries, run_server
+from tests.kit.postgres import find_binaries, run_server
 from tests.trained import documents, write_documents
 
 HERE = Path(__file__).parent
@@ -133,7 +135,8 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     services.certification.score_audits(models[1], lambda *_: None)
     request = services.idempotency.open(client.id, "request", b"request")
     services.idempotency.finish(request, b"{}")
-    certified = services.certification.certify(admin.id)
+    early = replace(services.certification, schedule=Schedule(room=0.0))
+    certified = early.certify(admin.id)
     sent = predict(8)
     services.outcomes.report(client, sent[0].id, ["court"], "billing")
     change(ThresholdMode.FIXED, 0.1, AuditPlan(certification_rate=1.0, gold_reread_rate=1.0))
@@ -170,7 +173,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     while application.worker.run_one():
         pass
     services.webhooks.route()
-    parcels = services.webhooks.claim({}, room=2, share=2)
+    parcels = services.webhooks.claim({}, otherwise=2)
     services.webhooks.record(
         [
             (parcel.delivery, ReceiverResponse(utc_now(), 0.1, status=status))

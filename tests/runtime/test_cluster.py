@@ -20,7 +20,8 @@ from setwise.service.runtime.cluster import workers_of
 from setwise.service.services import files
 from tests.clusters import kill_one
 from tests.fakes import FakePredictor
-from tests.services.test_files import Desk, Worker, lines
+from tests.kit.clinic import Clinic
+from tests.services.test_files import Worker, lines, result_of, submit
 
 
 def times(shared, part):
@@ -113,12 +114,12 @@ def test_a_job_is_scored_on_workers_as_here_though_one_is_killed(dask_cluster, m
                 kill_one(dask_cluster)
 
     def scored(workers, worker):
-        desk = Desk()
-        desk.predictors.predictor = predictor = Picky()
-        job, _ = desk.submit(content)
-        counts = replace(desk.service, workers=workers).score(job, worker)
-        stored = desk.database.contents
-        found = counts, desk.result(job), stored.predictions, stored.reviews, worker.told
+        clinic = Clinic(predicting={"max_text_bytes": 1_000})
+        clinic.predictors.predictor = predictor = Picky()
+        job, _ = submit(clinic, content)
+        counts = replace(clinic.files, workers=workers).score(job, worker)
+        stored = clinic.contents
+        found = counts, result_of(clinic, job), stored.predictions, stored.reviews, worker.told
         return found, predictor.scored
 
     (here, n), (there, none) = (
@@ -133,12 +134,12 @@ def test_a_job_is_scored_on_workers_as_here_though_one_is_killed(dask_cluster, m
 
 def test_a_job_waits_for_its_scheduler_and_nothing_is_skipped(monkeypatch):
     monkeypatch.setattr(cluster, "_PATIENCE_S", 0.1)
-    desk, worker = Desk(), Worker()
-    job, _ = desk.submit(lines(6))
+    clinic, worker = Clinic(), Worker()
+    job, _ = submit(clinic, lines(6))
     with pytest.raises(ModelUnavailable, match="No Dask scheduler"):
-        replace(desk.service, workers=partial(workers_of, "tcp://127.0.0.1:1")).score(job, worker)
+        replace(clinic.files, workers=partial(workers_of, "tcp://127.0.0.1:1")).score(job, worker)
     assert worker.kept is None
-    assert desk.score(job, worker)["predicted"] == 6
+    assert clinic.files.score(job, worker)["predicted"] == 6
 
 
 @pytest.mark.verify  # a worker is killed in the twin above

@@ -4,9 +4,8 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
@@ -19,6 +18,7 @@ from sqlalchemy import Engine, update
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.webhooks import (
+    Delivery,
     DeliveryState,
     EndpointChange,
     Message,
@@ -28,14 +28,16 @@ from setwise.service.domain.webhooks import (
     RetryDelays,
     signing_secret,
 )
-from setwise.service.runtime.courier import Courier
+from setwise.service.runtime import courier as courier_module
+from setwise.service.runtime.courier import MOST_CLAIMED, SHARE, Courier, Lane
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores import tables
 from setwise.service.stores.database import create, new_id, utc_now
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.building import webhooks
-from tests.database import ON_BOTH
+from tests.kit.databases import ON_BOTH
+from tests.kit.waiting import PATIENCE_S, eventually
 from tests.ports import held_port
 from tests.receiver import Received, Receiver
 from tests.samples import ADMIN, CLIENT
@@ -43,7 +45,6 @@ from tests.samples import ADMIN, CLIENT
 ROOT = Path(__file__).parents[2]
 SECRET = signing_secret(b"s" * 32)
 QUICK = RetryDelays(delays=(timedelta(0), *[timedelta(milliseconds=30)] * 7), jitter=0.0)
-PATIENCE_S = 120.0  # a machine may be busy
 
 
 def service(begin: Transactions, *, lease: timedelta = timedelta(seconds=60)) -> Webhooks:
@@ -63,7 +64,7 @@ def running(*couriers: Courier) -> Iterator[None]:
             courier.stop()
 
 
-def courier(begin: Transactions, send: Any = None, **options: timedelta) -> Courier:
+def courier(begin: Any, send: Any = None, **options: timedelta) -> Courier:
     send = send or HttpSender(allow_private=True, now=utc_now, patience_s=PATIENCE_S)
     return Courier(service(begin, **options), send, utc_now, poll_s=0.02)
 
@@ -79,6 +80,24 @@ class Fake:
 
     def close(self) -> None:
         pass
+
+
+class Noted:
+    """Opens transactions, and notes of each whether it is only to read."""
+
+    def __init__(self, begin: Transactions) -> None:
+        self.begin, self.opened = begin, list[bool]()
+
+    def __call__(
+        self, *, read_only: bool = False, snapshot: bool = False
+    ) -> AbstractContextManager[Transaction]:
+        self.opened.append(read_only)
+        return self.begin(read_only=read_only, snapshot=snapshot)
+
+    def wait_for_turns(self) -> None:
+        """Wait until a courier has looked for work at least twice from now on."""
+        before = len(self.opened)
+        eventually(lambda: len(self.opened) > before + 5)
 
 
 def add(begin: Transactions, url: str) -> str:
@@ -99,10 +118,25 @@ def tell(begin: Transactions, n: int, *, documents: int = 0) -> list[str]:
     return ids
 
 
-def states(begin: Transactions) -> Counter[DeliveryState]:
+def deliveries(begin: Transactions) -> Sequence[Delivery]:
     with begin(read_only=True) as transaction:
-        page = transaction.deliveries.page(state=None, endpoint_id=None, after=None, limit=1_000)
-    return Counter(delivery.state for delivery in page.items)
+        return transaction.deliveries.page(
+            state=None, endpoint_id=None, after=None, limit=1_000
+        ).items
+
+
+def states(begin: Transactions) -> Counter[DeliveryState]:
+    return Counter(delivery.state for delivery in deliveries(begin))
+
+
+def attempts(begin: Transactions) -> Counter[int]:
+    return Counter(delivery.attempt for delivery in deliveries(begin))
+
+
+@pytest.fixture
+def large_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claim the largest blocks from the first one on."""
+    monkeypatch.setattr(courier_module, "QUICK_S", courier_module.AHEAD_S)
 
 
 def hears_nothing_more(begin: Transactions, hook: str) -> bool:
@@ -110,13 +144,6 @@ def hears_nothing_more(begin: Transactions, hook: str) -> bool:
         endpoint = transaction.endpoints.get(hook)
     assert endpoint is not None
     return not endpoint.enabled
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -191,26 +218,15 @@ def test_routers_side_by_side_make_one_delivery_of_each_message(real: Transactio
 
 
 def test_a_courier_writes_only_when_there_is_something_to_write(real: Transactions) -> None:
-    opened: list[bool] = []
-
-    def noted(
-        *, read_only: bool = False, snapshot: bool = False
-    ) -> AbstractContextManager[Transaction]:
-        opened.append(read_only)
-        return real(read_only=read_only, snapshot=snapshot)
-
-    def writes() -> int:
-        return opened.count(False)
-
+    noted = Noted(real)
     with running(courier(noted, Fake(lambda _: ReceiverResponse(utc_now(), 0.0, status=200)))):
         add(real, "https://b.example/")
-        eventually(lambda: len(opened) > 5)
-        assert writes() == 0
+        noted.wait_for_turns()
+        assert noted.opened.count(False) == 0
         tell(real, 1)
         eventually(lambda: states(real) == {DeliveryState.DELIVERED: 1})
-        seen = len(opened)
-        eventually(lambda: len(opened) > seen + 5)
-        assert writes() == 3  # it routes, claims and records
+        noted.wait_for_turns()
+        assert noted.opened.count(False) == 3  # it routes, claims and records
 
 
 def test_an_endpoint_that_hangs_holds_up_nobody_else(begin: Transactions) -> None:
@@ -246,16 +262,103 @@ def test_a_receiver_that_was_away_gets_everything_when_it_is_back(real: Transact
     assert sorted(again.ids()) == sorted(late)
 
 
-def test_a_receiver_that_is_gone_hears_nothing_more(begin: Transactions) -> None:
+def test_a_receiver_that_is_gone_hears_nothing_more(
+    begin: Transactions, large_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier_module, "SHARE", 1)
     with Receiver(lambda _: 410, secrets=[SECRET]) as receiver:
         hook = add(begin, receiver.url)
-        tell(begin, 1)
-        with running(courier(begin)):
+        noted = Noted(begin)
+        tell(begin, 3)
+        with running(courier(noted)):
             eventually(lambda: hears_nothing_more(begin, hook))
-            tell(begin, 5)
-            eventually(lambda: states(begin) == {DeliveryState.PENDING: 6})
-            time.sleep(0.3)
+            tell(begin, 3)
+            eventually(lambda: attempts(begin) == Counter({0: 5, 1: 1}))
+            noted.wait_for_turns()
+        assert states(begin) == {DeliveryState.PENDING: 6}
     assert len(receiver.calls) == 1
+
+
+def test_an_endpoint_that_answers_quickly_gets_larger_blocks() -> None:
+    lane = Lane()
+    assert lane.room() == SHARE
+    quick = ReceiverResponse(utc_now(), 0.001, status=204)
+    rooms = []
+    for _ in range(30):
+        rooms.append(lane.room())
+        lane.claimed += rooms[-1]
+        while lane.claimed:
+            lane.note(quick)
+    assert rooms == sorted(rooms)
+    assert rooms[-1] == MOST_CLAIMED
+    lane.claimed = MOST_CLAIMED
+    for _ in range(MOST_CLAIMED // 2 - 1):
+        lane.note(quick)
+        assert lane.room() == 0  # until half of the block is left
+    lane.note(quick)
+    assert lane.room() == MOST_CLAIMED // 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ReceiverResponse(utc_now(), 2.0, status=204),
+        ReceiverResponse(utc_now(), 0.001, status=503),
+        ReceiverResponse(utc_now(), 0.001, error="no connection"),
+    ],
+)
+def test_one_slow_or_failed_answer_ends_the_larger_blocks(answer: ReceiverResponse) -> None:
+    lane = Lane()
+    lane.claimed = 1_000
+    while lane.claimed > 1:
+        lane.note(ReceiverResponse(utc_now(), 0.0, status=204))
+    lane.note(answer)
+    assert (lane.claimed, lane.room()) == (0, SHARE)
+
+
+def test_what_waits_too_long_for_its_endpoint_is_given_back_unsent(
+    begin: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier_module, "HELD_S", -1.0)
+    sent: list[int] = []
+
+    def send(parcel: Parcel) -> ReceiverResponse:
+        sent.append(parcel.delivery.attempt)
+        return ReceiverResponse(utc_now(), 0.0, status=200)
+
+    add(begin, "https://b.example/")
+    tell(begin, 1)
+    with running(courier(begin, Fake(send))):
+        eventually(lambda: any(one.token > 2 for one in deliveries(begin)))  # claimed again
+        assert sent == []
+        monkeypatch.setattr(courier_module, "HELD_S", PATIENCE_S)
+        eventually(lambda: states(begin) == {DeliveryState.DELIVERED: 1})
+    assert sent == [1]
+
+
+def test_a_courier_that_stops_gives_back_what_it_has_not_begun(
+    begin: Transactions, large_blocks: None
+) -> None:
+    begun, release = threading.Semaphore(0), threading.Event()
+
+    def send(parcel: Parcel) -> ReceiverResponse:
+        begun.release()
+        assert release.wait(PATIENCE_S)
+        return ReceiverResponse(utc_now(), 0.0, status=200)
+
+    add(begin, "https://b.example/")
+    tell(begin, 10)
+    one = courier(begin, Fake(send))
+    one.start()
+    for _ in range(SHARE):
+        assert begun.acquire(timeout=PATIENCE_S)
+    eventually(lambda: attempts(begin) == Counter({1: 10}))  # claimed
+    one._stopping.set()
+    release.set()
+    one.stop(patience_s=PATIENCE_S)
+    assert states(begin) == {DeliveryState.DELIVERED: SHARE, DeliveryState.PENDING: 10 - SHARE}
+    assert attempts(begin) == Counter({1: SHARE, 0: 10 - SHARE})
+    assert {one.lease_expires_at for one in deliveries(begin)} == {None}
 
 
 def test_a_fault_of_our_own_is_counted_and_does_not_stop_the_others(begin: Transactions) -> None:
@@ -282,9 +385,11 @@ def test_answers_that_could_not_be_recorded_are_recorded_later(begin: Transactio
     """The database goes away between the call and its record: no second call."""
     down = threading.Event()
     sent: list[str] = []
+    refused: list[bool] = []
 
     def open_transaction(*, read_only: bool = False) -> object:
         if down.is_set():
+            refused.append(read_only)
             raise StorageUnavailable("The database is not available: it sleeps.")
         return begin(read_only=read_only)
 
@@ -295,9 +400,8 @@ def test_answers_that_could_not_be_recorded_are_recorded_later(begin: Transactio
 
     add(begin, "https://b.example/")
     told = tell(begin, 1)
-    with running(courier(open_transaction, Fake(send))):  # type: ignore[arg-type]
-        eventually(down.is_set)
-        time.sleep(0.2)
+    with running(courier(open_transaction, Fake(send))):
+        eventually(lambda: len(refused) > 1)
         assert states(begin) == {DeliveryState.PENDING: 1}
         down.clear()
         eventually(lambda: states(begin) == {DeliveryState.DELIVERED: 1})
@@ -309,8 +413,7 @@ def test_a_courier_that_stops_waits_for_the_answer_under_way(begin: Transactions
 
     def slow(call: Received) -> int:
         entered.set()
-        time.sleep(0.4)
-        return 200
+        return 200 if one._stopping.wait(PATIENCE_S) else 500
 
     with Receiver(slow, secrets=[SECRET]) as receiver:
         add(begin, receiver.url)

@@ -1,15 +1,17 @@
 """Files of jobs: in memory, in a folder and in an object store they behave alike."""
 
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from setwise.service.domain.errors import StorageDamaged, StorageFull, StorageUnavailable
 from setwise.service.runtime.files import DRAFT, FRAME_BYTES, FolderOrObjectFiles, SealedFiles
-from setwise.service.services.ports import FileStore
+from setwise.service.services.ports import FileStore, Sink
 from setwise.service.stores.columns.ciphers import TextCipher
 from setwise.service.stores.upkeep.encryption import NotDone
 from tests.fake_files import FakeFiles
@@ -138,6 +140,60 @@ def test_files_move_to_a_new_key_and_the_old_one_can_go(tmp_path: Path) -> None:
     )
 
 
+class LateObjects(MemoryFileSystem):
+    """Objects that appear when they are closed, as in S3."""
+
+    cachable = False
+
+    def _open(self, path: str, mode: str = "rb", **options: object) -> MemoryFile:
+        if mode != "wb":
+            return super()._open(path, mode, **options)
+        file = MemoryFile(self, path)
+        file.close = file.commit
+        return file
+
+
+@pytest.mark.parametrize("kind", ["folder", "object store"])
+def test_a_writer_that_fails_leaves_the_file_that_it_would_have_replaced(
+    tmp_path: Path, kind: str
+) -> None:
+    files = FolderOrObjectFiles(str(tmp_path))
+    if kind == "object store":
+        files._files, files._local = LateObjects(), False
+    write(files, "a", b"whole")
+
+    def break_off() -> None:
+        with files.create("a") as sink:
+            sink.write(b"ha")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        break_off()
+    with files.open("a") as file:
+        assert file.read() == b"whole"
+
+
+def test_a_file_that_changes_while_it_moves_to_a_new_key_keeps_the_change(tmp_path: Path) -> None:
+    class Changing(FolderOrObjectFiles):
+        changed = False
+
+        @contextmanager
+        def create(self, name: str, *, replacing: str | None = None) -> Iterator[Sink]:
+            with super().create(name, replacing=replacing) as sink:
+                yield sink
+                if not self.changed and replacing:  # copied, not yet replaced
+                    self.changed = True
+                    write(SealedFiles(self, CIPHER), name, b"without a row")
+
+    store = Changing(str(tmp_path))
+    write(SealedFiles(store, CIPHER), "jobs/1/result/0.csv", b"with it")
+    both = SealedFiles(store, NEW)
+    both.reseal(lambda _, __: None)
+    assert not both.outdated()
+    with both.open("jobs/1/result/0.csv") as file:
+        assert file.read() == b"without a row"
+
+
 def test_a_plain_file_is_not_sealed() -> None:
     planted = FakeFiles({"jobs/1/upload/documents": b"planted"})
     with pytest.raises(NotDone, match="not encrypted"):
@@ -167,13 +223,14 @@ def test_a_sealed_file_that_was_tampered_with_is_not_read(fault: str) -> None:
 @pytest.mark.parametrize("size", [10, 10_000_000], ids=["at the end", "in the middle"])
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_full_disk_is_named_and_leaves_nothing_behind(
-    tmp_path: Path, size: int, sealed: bool
+    tmp_path: Path, size: int, sealed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "random")
     files: FileStore = FolderOrObjectFiles(str(tmp_path))
     if sealed:
         files = SealedFiles(files, CIPHER)
     (tmp_path / "jobs/1/upload").mkdir(parents=True)
-    (tmp_path / f"jobs/1/upload/a{DRAFT}").symlink_to("/dev/full")
+    (tmp_path / f"jobs/1/upload/a.random{DRAFT}").symlink_to("/dev/full")
     with pytest.raises(StorageFull):
         write(files, "jobs/1/upload/a", b"x" * size)
     assert files.names("jobs/1/upload") == []

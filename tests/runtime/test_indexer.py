@@ -1,22 +1,11 @@
 """The indexer: texts become searchable soon, in batches, and one failure does not end that."""
 
-import time
-from collections.abc import Callable
-
 import pytest
 import structlog
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.runtime.indexer import WordIndexer
-
-PATIENCE_S = 60.0
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+from tests.kit.waiting import PATIENCE_S, eventually
 
 
 def test_batches_follow_each_other_until_nothing_waits() -> None:
@@ -30,7 +19,7 @@ def test_batches_follow_each_other_until_nothing_waits() -> None:
 
     indexer = WordIndexer(index, poll_s=PATIENCE_S)
     indexer.start()
-    until(lambda: waiting == 0)
+    eventually(lambda: waiting == 0)
     indexer.stop()
     assert asked == 3
 
@@ -50,6 +39,6 @@ def test_after_a_failure_it_tries_again(monkeypatch: pytest.MonkeyPatch, error: 
     indexer = WordIndexer(index, poll_s=0.01)
     with structlog.testing.capture_logs() as lines:
         indexer.start()
-        until(lambda: asked > 1)
+        eventually(lambda: asked > 1)
         indexer.stop()
     assert [line["event"] for line in lines] in (["polling.waits"], ["polling.failed"])

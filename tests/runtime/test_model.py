@@ -3,9 +3,7 @@
 import itertools
 import math
 import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,10 +28,11 @@ from setwise.service.domain.predictions import Document, Refused
 from setwise.service.domain.recalibration import Calibration
 from setwise.service.runtime.model import RETRY_AFTER_S, ModelRegistry
 from setwise.service.runtime.predictor import MOST_MARGINALS, LoadedPredictor
-from tests.fakes import START, FakeIds
+from tests.fakes import START
+from tests.kit.clinic import Clinic
+from tests.kit.waiting import PATIENCE_S, eventually
 from tests.models.corpora import texts
 from tests.samples import calibration
-from tests.sqlite import Database
 from tests.trained import Artifacts, documents
 
 
@@ -57,64 +56,82 @@ class Store:
         return self.calibrators[location]
 
 
-class World:
-    """A registry over a database, with a clock that is moved by hand."""
+class Serving(Clinic):
+    """A clinic with a registry, whose seconds are counted by hand."""
 
     def __init__(self, artifacts: Artifacts, poll_s: float = 0.01) -> None:
-        self.database, self.ids, self.store = Database(), FakeIds(), Store(artifacts)
-        self.now = 0.0
-        self.silent = False
+        super().__init__()
+        self.artifacts, self.seconds, self.silent = Store(artifacts), 0.0, False
         self.registry = ModelRegistry(
-            self._begin, self.store, poll_s=poll_s, clock=lambda: self.now
+            self._begin, self.artifacts, poll_s=poll_s, clock=lambda: self.seconds
         )
 
     def _begin(self, *, read_only: bool = False) -> Any:
         if self.silent:
             raise errors.StorageUnavailable("asleep")
-        return self.database(read_only=read_only)
+        return self.begin(read_only=read_only)
 
     def activate(self, location: str) -> ModelVersion:
-        model = ModelVersion(self.ids(), self.ids(), location, {}, False, START)
-        with self.database() as transaction:
+        model = self.add(location)
+        with self.begin() as transaction:
+            transaction.models.activate(model.id, START, self.new_id())
+        return model
+
+    def add(self, location: str) -> ModelVersion:
+        model = ModelVersion(self.new_id(), self.new_id(), location, {}, False, START)
+        with self.begin() as transaction:
             transaction.models.add(model)
-            transaction.models.activate(model.id, START, self.ids())
+        return model
+
+    def shadow(self, location: str) -> ModelVersion:
+        model = self.add(location)
+        with self.begin() as transaction:
+            transaction.comparisons.begin_shadow(Shadow(self.new_id(), model.id, START, "ada"))
         return model
 
 
 @pytest.fixture
-def world(artifacts: Artifacts) -> World:
-    return World(artifacts)
+def clinic(artifacts: Artifacts) -> Serving:
+    return Serving(artifacts)
 
 
 def _version(folder: Path) -> str:
     return load(folder).version
 
 
-def test_without_an_active_model_nothing_serves(world: World) -> None:
-    world.registry.follow()
-    with pytest.raises(errors.ModelUnavailable, match="setwise model add"):
-        world.registry.active()
+def test_without_an_active_model_nothing_serves(clinic: Serving) -> None:
+    clinic.registry.follow()
+    with pytest.raises(errors.NoModel, match="setwise model add"):
+        clinic.registry.active()
 
 
-def test_an_active_model_that_cannot_be_loaded_is_a_problem_of_its_own(world: World) -> None:
-    model = world.activate("missing")
-    world.registry.follow()
+def test_before_the_database_says_so_it_is_unknown_whether_there_is_a_model(
+    clinic: Serving,
+) -> None:
+    with pytest.raises(errors.ModelUnavailable) as unknown:
+        clinic.registry.active()
+    assert not isinstance(unknown.value, errors.NoModel)
+
+
+def test_an_active_model_that_cannot_be_loaded_is_a_problem_of_its_own(clinic: Serving) -> None:
+    model = clinic.activate("missing")
+    clinic.registry.follow()
     with pytest.raises(errors.ModelUnreadable, match=f"{model.id}, cannot be loaded"):
-        world.registry.active()
-    world.activate("old")
-    world.registry.follow()
-    assert world.registry.active().labels
+        clinic.registry.active()
+    clinic.activate("old")
+    clinic.registry.follow()
+    assert clinic.registry.active().labels
 
 
 def test_the_active_model_serves_and_gives_way_to_the_next(
-    world: World, artifacts: Artifacts
+    clinic: Serving, artifacts: Artifacts
 ) -> None:
-    world.activate("old")
-    world.registry.follow()
-    before = world.registry.active()
-    world.activate("new")
-    world.registry.follow()
-    after = world.registry.active()
+    clinic.activate("old")
+    clinic.registry.follow()
+    before = clinic.registry.active()
+    clinic.activate("new")
+    clinic.registry.follow()
+    after = clinic.registry.active()
     assert (before.version, after.version) == (
         _version(artifacts.text),
         _version(artifacts.other_text),
@@ -123,116 +140,135 @@ def test_the_active_model_serves_and_gives_way_to_the_next(
     assert before.score([Document(text="judge")])[0].model_version == before.version
 
 
-def test_a_model_is_loaded_once(world: World) -> None:
-    world.activate("old")
+def test_a_model_is_loaded_once(clinic: Serving) -> None:
+    clinic.activate("old")
     for _ in range(3):
-        world.registry.follow()
-    assert world.store.loads == ["old"]
+        clinic.registry.follow()
+    assert clinic.artifacts.loads == ["old"]
 
 
-def test_a_model_that_fails_to_load_leaves_the_old_one_serving(world: World) -> None:
-    world.activate("old")
-    world.registry.follow()
-    serving = world.registry.active()
-    world.activate("missing")
+def test_a_model_that_fails_to_load_leaves_the_old_one_serving(clinic: Serving) -> None:
+    clinic.activate("old")
+    clinic.registry.follow()
+    serving = clinic.registry.active()
+    clinic.activate("missing")
     with structlog.testing.capture_logs() as lines:
-        world.registry.follow()
-        world.registry.follow()
-    assert world.registry.active() is serving
+        clinic.registry.follow()
+        clinic.registry.follow()
+    assert clinic.registry.active() is serving
     assert [line["event"] for line in lines] == ["model.failed"]
     assert lines[0]["still_serving"] == serving.version
 
 
-def test_a_model_that_failed_is_tried_again_after_a_while(world: World) -> None:
-    world.activate("missing")
-    world.registry.follow()
-    world.now = RETRY_AFTER_S - 1
-    world.registry.follow()
-    assert world.store.loads == ["missing"]
-    world.now = RETRY_AFTER_S
-    world.registry.follow()
-    assert world.store.loads == ["missing", "missing"]
+def test_a_model_that_failed_is_tried_again_after_a_while(clinic: Serving) -> None:
+    clinic.activate("missing")
+    clinic.registry.follow()
+    clinic.seconds = RETRY_AFTER_S - 1
+    clinic.registry.follow()
+    assert clinic.artifacts.loads == ["missing"]
+    clinic.seconds = RETRY_AFTER_S
+    clinic.registry.follow()
+    assert clinic.artifacts.loads == ["missing", "missing"]
 
 
-def test_another_model_is_loaded_at_once_after_a_failure(world: World) -> None:
-    world.activate("missing")
-    world.registry.follow()
-    world.activate("old")
-    world.registry.follow()
-    assert world.registry.active().labels
+def test_another_model_is_loaded_at_once_after_a_failure(clinic: Serving) -> None:
+    clinic.activate("missing")
+    clinic.registry.follow()
+    clinic.activate("old")
+    clinic.registry.follow()
+    assert clinic.registry.active().labels
 
 
-def test_a_silent_database_leaves_the_model_serving(world: World) -> None:
-    world.activate("old")
-    world.registry.follow()
-    world.silent = True
+def test_a_silent_database_leaves_the_model_serving(clinic: Serving) -> None:
+    clinic.activate("old")
+    clinic.registry.follow()
+    clinic.silent = True
     with structlog.testing.capture_logs() as lines:
-        world.registry.follow()
-        world.registry.follow()
-    assert world.registry.active().labels
+        clinic.registry.follow()
+        clinic.registry.follow()
+    assert clinic.registry.active().labels
     assert [line["event"] for line in lines] == ["model.unknown"]  # said once
-    world.silent = False
-    world.activate("new")
-    world.registry.follow()
-    assert world.store.loads == ["old", "new"]
+    clinic.silent = False
+    clinic.activate("new")
+    clinic.registry.follow()
+    assert clinic.artifacts.loads == ["old", "new"]
 
 
 def test_a_start_that_does_not_wait_says_what_is_missing(artifacts: Artifacts) -> None:
-    world = World(artifacts)
-    world.activate("old")
+    clinic = Serving(artifacts)
+    clinic.activate("old")
     may_load = threading.Event()
-    load = world.store.load
+    load = clinic.artifacts.load
 
     def slowly(location: str) -> SetPredictor:
-        assert may_load.wait(120)
+        assert may_load.wait(PATIENCE_S)
         return load(location)
 
-    world.store.load = slowly  # type: ignore[method-assign]
-    world.registry.start(wait=False)
+    clinic.artifacts.load = slowly  # type: ignore[method-assign]
+    clinic.registry.start(wait=False)
     said = set()
-    deadline = time.monotonic() + 120
-    while not any("is being loaded" in words for words in said) and time.monotonic() < deadline:
+
+    def loads() -> bool:
         with pytest.raises(errors.ModelLoading) as refusal:
-            world.registry.active()
+            clinic.registry.active()
         said.add(refusal.value.detail)
+        return "is being loaded" in refusal.value.detail
+
+    eventually(loads)
     assert all(words.endswith("; ask again in a moment.") for words in said), said
+    assert clinic.registry.start_fault() is not None
     may_load.set()
-    while time.monotonic() < deadline:
-        with suppress(errors.ModelUnavailable):
-            world.registry.active()
-            break
-    assert world.registry.active().score([Document(text="rocket")])
-    world.registry.start(wait=False)
-    world.registry.stop()
-    assert world.store.loads == ["old"]
+    eventually(lambda: clinic.registry.start_fault() is None)
+    assert clinic.registry.active().score([Document(text="rocket")])
+    clinic.registry.start(wait=False)
+    clinic.registry.stop()
+    assert clinic.registry.start_fault() is None
+    assert clinic.artifacts.loads == ["old"]
+
+
+def test_a_start_without_a_model_ends_and_the_first_model_hides_no_server(
+    artifacts: Artifacts,
+) -> None:
+    clinic = Serving(artifacts, poll_s=3600)
+    clinic.registry.start(wait=False)
+    eventually(lambda: clinic.registry.start_fault() is None)
+    clinic.activate("old")
+    during = []
+    load = clinic.artifacts.load
+
+    def watched(location: str) -> SetPredictor:
+        during.append(clinic.registry.start_fault())
+        return load(location)
+
+    clinic.artifacts.load = watched  # type: ignore[method-assign]
+    clinic.registry.follow()
+    clinic.registry.stop()
+    assert during == [None]
 
 
 def test_the_watcher_swaps_models_under_load(artifacts: Artifacts) -> None:
-    world = World(artifacts)
-    world.activate("old")
-    world.registry.start()
+    clinic = Serving(artifacts)
+    clinic.activate("old")
+    clinic.registry.start()
     stop = threading.Event()
     seen: list[list[str]] = [[] for _ in range(4)]
 
     def ask(versions: list[str]) -> None:
         while not stop.is_set():
-            scored = world.registry.active().score([Document(text="rocket and choir")])
+            scored = clinic.registry.active().score([Document(text="rocket and choir")])
             versions.append(scored[0].model_version)
 
     threads = [threading.Thread(target=ask, args=(versions,)) for versions in seen]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 120
     new = _version(artifacts.other_text)
-    while not all(seen) and time.monotonic() < deadline:  # each has asked the old one
-        time.sleep(0.01)
-    world.activate("new")
-    while not all(new in versions for versions in seen) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: all(seen), "each has asked the old one")
+    clinic.activate("new")
+    eventually(lambda: all(new in versions for versions in seen))
     stop.set()
     for thread in threads:
         thread.join()
-    world.registry.stop()
+    clinic.registry.stop()
     for versions in seen:
         switches = sum(a != b for a, b in itertools.pairwise(versions))
         assert (versions[-1], switches) == (new, 1)
@@ -301,9 +337,9 @@ def test_mixtures_serve_what_they_predict(tmp_path: Path) -> None:
 
 
 def test_a_model_that_cannot_predict_is_not_activated(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    clinic: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = world.activate("new")
+    model = clinic.activate("new")
 
     def absurd(self: SetPredictor, inputs: Sequence[PredictionInput]) -> SetPredictions:
         found = score(self, inputs)
@@ -312,7 +348,7 @@ def test_a_model_that_cannot_predict_is_not_activated(
     score = SetPredictor.score
     monkeypatch.setattr(SetPredictor, "score", absurd)
     with pytest.raises(errors.ModelDamaged, match="failed to predict"):
-        world.registry.load(model)
+        clinic.registry.load(model)
 
 
 def test_vectors_are_scored_by_the_names_of_their_features(artifacts: Artifacts) -> None:
@@ -353,49 +389,43 @@ def test_a_document_of_the_wrong_kind_is_refused(artifacts: Artifacts) -> None:
 
 
 def test_a_model_that_was_loaded_for_activation_is_not_loaded_again(artifacts: Artifacts) -> None:
-    world = World(artifacts)
-    world.activate("old")
-    world.registry.follow()
-    model = world.activate("new")
-    world.registry.load(model)
-    world.registry.follow()
-    assert world.store.loads == ["old", "new"]
-    assert world.registry.active().version == load(artifacts.other_text).version
+    clinic = Serving(artifacts)
+    clinic.activate("old")
+    clinic.registry.follow()
+    model = clinic.activate("new")
+    clinic.registry.load(model)
+    clinic.registry.follow()
+    assert clinic.artifacts.loads == ["old", "new"]
+    assert clinic.registry.active().version == load(artifacts.other_text).version
 
 
 def test_a_shadow_is_loaded_beside_the_serving_model_and_let_go(artifacts: Artifacts) -> None:
-    world = World(artifacts)
-    serving = world.activate("old")
-    candidate = ModelVersion(world.ids(), world.ids(), "new", {}, False, START)
-    with world.database() as transaction:
-        transaction.models.add(candidate)
-        transaction.comparisons.begin_shadow(Shadow(world.ids(), candidate.id, START, "x"))
-    world.registry.follow()
-    found = world.registry.shadow()
+    clinic = Serving(artifacts)
+    serving = clinic.activate("old")
+    candidate = clinic.shadow("new")
+    clinic.registry.follow()
+    found = clinic.registry.shadow()
     assert found is not None
     assert found[0] == candidate.id
-    assert world.registry.active().version != found[1].version
-    with world.database() as transaction:
+    assert clinic.registry.active().version != found[1].version
+    with clinic.begin() as transaction:
         transaction.comparisons.end_shadow(candidate.id, START)
-    world.registry.follow()
-    assert world.registry.shadow() is None
+    clinic.registry.follow()
+    assert clinic.registry.shadow() is None
     assert serving.id != candidate.id
 
 
 def test_a_shadow_that_does_not_load_leaves_the_serving_model_alone(artifacts: Artifacts) -> None:
-    world = World(artifacts)
-    world.activate("old")
-    missing = ModelVersion(world.ids(), world.ids(), "missing", {}, False, START)
-    with world.database() as transaction:
-        transaction.models.add(missing)
-        transaction.comparisons.begin_shadow(Shadow(world.ids(), missing.id, START, "x"))
+    clinic = Serving(artifacts)
+    clinic.activate("old")
+    missing = clinic.shadow("missing")
     for _ in range(3):
-        world.registry.follow()
-    assert world.registry.shadow() is None
-    assert world.store.loads == ["old", "missing"]
+        clinic.registry.follow()
+    assert clinic.registry.shadow() is None
+    assert clinic.artifacts.loads == ["old", "missing"]
     with pytest.raises(errors.ModelDamaged, match="vanished"):
-        world.registry.load(missing)
-    assert world.registry.active().labels
+        clinic.registry.load(missing)
+    assert clinic.registry.active().labels
 
 
 def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
@@ -415,35 +445,35 @@ def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
         LoadedPredictor(load(artifacts.vectors)).explain(document, [])
 
 
-def _learnt(world: World, model: ModelVersion, intercept: float) -> Calibration:
+def _learnt(clinic: Serving, model: ModelVersion, intercept: float) -> Calibration:
     """Store a calibrator of the artifact behind ``model``, and let it serve with the model."""
-    predictor = load(world.store.folders[model.location])
+    predictor = load(clinic.artifacts.folders[model.location])
     fitted = ConfidenceCorrection(
         intercept, np.zeros(len(COLUMNS)), np.zeros(len(predictor.label_names))
     )
     kept = StoredRecalibration(predictor.version, predictor.calibrator_version, fitted)
-    world.store.calibrators[kept.version] = kept
-    made = replace(calibration(model, kept.version), id=world.ids(), location=kept.version)
-    with world.database() as transaction:
+    clinic.artifacts.calibrators[kept.version] = kept
+    made = replace(calibration(model, kept.version), id=clinic.new_id(), location=kept.version)
+    with clinic.begin() as transaction:
         transaction.calibrations.add(made)
-        transaction.calibrations.activate(model.id, made.id, START, world.ids())
+        transaction.calibrations.activate(model.id, made.id, START, clinic.new_id())
     return made
 
 
 JUDGE = Document(text="judge verdict wheat")
 
 
-def test_a_calibrator_that_is_activated_corrects_what_the_model_says(world: World) -> None:
-    model = world.activate("old")
-    world.registry.follow()
-    (own,) = world.registry.active().score([JUDGE])
+def test_a_calibrator_that_is_activated_corrects_what_the_model_says(clinic: Serving) -> None:
+    model = clinic.activate("old")
+    clinic.registry.follow()
+    (own,) = clinic.registry.active().score([JUDGE])
     assert own.replaced is None
-    made = _learnt(world, model, -1.0)
-    world.registry.follow()
-    (now,) = world.registry.active().score([JUDGE])
-    assert world.store.loads == ["old"], "the model is not loaded again"
+    made = _learnt(clinic, model, -1.0)
+    clinic.registry.follow()
+    (now,) = clinic.registry.active().score([JUDGE])
+    assert clinic.artifacts.loads == ["old"], "the model is not loaded again"
     assert now.calibrator_version == made.version != own.calibrator_version
-    assert world.registry.active().own_calibrator_version == own.calibrator_version
+    assert clinic.registry.active().own_calibrator_version == own.calibrator_version
     assert now.model_version == own.model_version
     assert now.replaced == tuple(candidate.confidence for candidate in own.candidates)
     assert now.own_confidences == own.own_confidences
@@ -452,67 +482,64 @@ def test_a_calibrator_that_is_activated_corrects_what_the_model_says(world: Worl
     assert now.confidence == pytest.approx(1 / (1 + math.e / odds))
 
 
-def test_without_a_calibrator_the_model_speaks_for_itself_again(world: World) -> None:
-    model = world.activate("old")
-    _learnt(world, model, -1.0)
-    world.registry.follow()
-    with world.database() as transaction:
-        transaction.calibrations.activate(model.id, None, START, world.ids())
-    world.registry.follow()
-    (own,) = world.registry.active().score([JUDGE])
+def test_without_a_calibrator_the_model_speaks_for_itself_again(clinic: Serving) -> None:
+    model = clinic.activate("old")
+    _learnt(clinic, model, -1.0)
+    clinic.registry.follow()
+    with clinic.begin() as transaction:
+        transaction.calibrations.activate(model.id, None, START, clinic.new_id())
+    clinic.registry.follow()
+    (own,) = clinic.registry.active().score([JUDGE])
     assert own.replaced is None
-    assert own.calibrator_version == world.registry.active().own_calibrator_version
+    assert own.calibrator_version == clinic.registry.active().own_calibrator_version
 
 
-def test_a_model_comes_with_the_calibrator_that_it_served_with(world: World) -> None:
-    model = world.activate("old")
-    made = _learnt(world, model, -1.0)
-    world.activate("new")
-    world.registry.follow()
-    assert world.registry.active().calibrator_version != made.version
-    assert world.registry.load(model).calibrator_version == made.version
+def test_a_model_comes_with_the_calibrator_that_it_served_with(clinic: Serving) -> None:
+    model = clinic.activate("old")
+    made = _learnt(clinic, model, -1.0)
+    clinic.activate("new")
+    clinic.registry.follow()
+    assert clinic.registry.active().calibrator_version != made.version
+    assert clinic.registry.load(model).calibrator_version == made.version
 
 
 @pytest.mark.parametrize("how", ["missing", "foreign"])
-def test_a_calibrator_that_fails_leaves_the_present_one_serving(world: World, how: str) -> None:
-    model = world.activate("old")
-    world.registry.follow()
-    serving = world.registry.active()
-    made = _learnt(world, model, -1.0)
-    kept = world.store.calibrators.pop(made.version)
+def test_a_calibrator_that_fails_leaves_the_present_one_serving(clinic: Serving, how: str) -> None:
+    model = clinic.activate("old")
+    clinic.registry.follow()
+    serving = clinic.registry.active()
+    made = _learnt(clinic, model, -1.0)
+    kept = clinic.artifacts.calibrators.pop(made.version)
     if how == "foreign":
-        world.store.calibrators[made.version] = replace(kept, model_version="another")
+        clinic.artifacts.calibrators[made.version] = replace(kept, model_version="another")
     with pytest.raises(errors.CalibrationDamaged):
-        world.registry.load_calibration(model, made)
+        clinic.registry.load_calibration(model, made)
     with structlog.testing.capture_logs() as lines:
-        world.registry.follow()
-        world.registry.follow()
-    assert world.registry.active() is serving
+        clinic.registry.follow()
+        clinic.registry.follow()
+    assert clinic.registry.active() is serving
     assert [line["event"] for line in lines] == ["model.failed"]
-    world.store.calibrators[made.version] = kept
-    world.now = RETRY_AFTER_S
-    world.registry.follow()
-    assert world.registry.active().calibrator_version == made.version
+    clinic.artifacts.calibrators[made.version] = kept
+    clinic.seconds = RETRY_AFTER_S
+    clinic.registry.follow()
+    assert clinic.registry.active().calibrator_version == made.version
 
 
-def test_a_calibrator_tried_before_is_not_loaded_again(world: World) -> None:
-    model = world.activate("old")
-    world.registry.follow()
-    made = _learnt(world, model, -1.0)
-    world.registry.load_calibration(model, made)
-    world.store.calibrators.clear()
-    world.registry.follow()
-    assert world.registry.active().calibrator_version == made.version
+def test_a_calibrator_tried_before_is_not_loaded_again(clinic: Serving) -> None:
+    model = clinic.activate("old")
+    clinic.registry.follow()
+    made = _learnt(clinic, model, -1.0)
+    clinic.registry.load_calibration(model, made)
+    clinic.artifacts.calibrators.clear()
+    clinic.registry.follow()
+    assert clinic.registry.active().calibrator_version == made.version
 
 
-def test_a_shadow_answers_with_its_own_calibrator(world: World) -> None:
-    world.activate("old")
-    other = ModelVersion(world.ids(), world.ids(), "new", {}, False, START)
-    with world.database() as transaction:
-        transaction.models.add(other)
-        transaction.comparisons.begin_shadow(Shadow(world.ids(), other.id, START, "ada"))
-    made = _learnt(world, other, -1.0)
-    world.registry.follow()
-    shadow = world.registry.shadow()
+def test_a_shadow_answers_with_its_own_calibrator(clinic: Serving) -> None:
+    clinic.activate("old")
+    other = clinic.shadow("new")
+    made = _learnt(clinic, other, -1.0)
+    clinic.registry.follow()
+    shadow = clinic.registry.shadow()
     assert shadow is not None
     assert (shadow[0], shadow[1].calibrator_version) == (other.id, made.version)

@@ -3,7 +3,7 @@
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.runtime.schedule import tasks
 from setwise.service.runtime.worker import Worker
-from tests.edge import Service
+from tests.kit.edge import Service
 
 
 def test_expired_leases_go_back_to_the_queue(service: Service) -> None:

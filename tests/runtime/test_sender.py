@@ -22,6 +22,7 @@ from setwise.service.domain.webhooks import (
     payload,
     signing_secret,
 )
+from setwise.service.runtime import sender as sender_module
 from setwise.service.runtime.sender import HttpSender, signed_headers
 from setwise.service.stores.database import utc_now
 from tests.ports import held_port
@@ -353,11 +354,86 @@ def test_certificates_are_checked() -> None:
     assert trust.verify_mode is ssl.CERT_REQUIRED
 
 
-def test_a_connection_that_was_checked_for_one_name_serves_no_other(send: HttpSender) -> None:
+def _accepted(connection: socket.socket) -> bool:
+    """Accept a message; return False if the sender has hung up."""
+    request = b""
+    while not request.endswith(b"}"):  # headers and body may come one after the other
+        part = connection.recv(65536)
+        if not part:
+            return False
+        request += part
+    connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+    return True
+
+
+def test_calls_to_a_host_share_a_connection(send: HttpSender) -> None:
+    with Receiver(secrets=[NEW]) as receiver:
+        for _ in range(3):
+            assert send(parcel(receiver.url)).accepted
+    assert len({call.port for call in receiver.calls}) == 1
+
+
+def test_a_connection_that_was_checked_for_one_name_serves_no_other() -> None:
+    sender = HttpSender(allow_private=True, now=utc_now, resolve=resolving("127.0.0.1"))
     with Receiver(secrets=[NEW]) as receiver:
         for name in ("one.example", "two.example"):
-            sender = HttpSender(allow_private=True, now=utc_now, resolve=resolving("127.0.0.1"))
             assert sender(parcel(f"http://{name}:{receiver.port}/")).accepted
-    hosts = [call.headers["host"].partition(":")[0] for call in receiver.calls]
-    assert hosts == ["one.example", "two.example"]
-    assert {call.headers["connection"] for call in receiver.calls} == {"close"}
+    first, second = receiver.calls
+    assert first.headers["host"].partition(":")[0] == "one.example"
+    assert second.headers["host"].partition(":")[0] == "two.example"
+    assert first.port != second.port
+
+
+@pytest.mark.parametrize(
+    ("later", "error"), [("127.0.0.2", "no connection"), ("203.0.114.9", "refused: ")]
+)
+def test_a_connection_is_not_used_once_its_name_leads_elsewhere(later: str, error: str) -> None:
+    sender = HttpSender(allow_private=True, now=utc_now, resolve=resolving("127.0.0.1", later))
+    with Receiver(secrets=[NEW]) as receiver:
+        url = f"http://hooks.example:{receiver.port}/"
+        assert sender(parcel(url)).accepted
+        assert (sender(parcel(url)).error or "").startswith(error)
+    assert len(receiver.calls) == 1
+
+
+def test_a_kept_connection_that_the_receiver_closes_costs_no_attempt(send: HttpSender) -> None:
+    """It reads the message and hangs up: whether it took it is unknown, so it gets it again."""
+    connections: list[int] = []
+
+    def close_after_one(connection: socket.socket) -> None:
+        connections.append(connection.getpeername()[1])
+        if _accepted(connection):
+            connection.recv(65536)
+
+    with listening(close_after_one) as port:
+        for _ in range(3):
+            assert send(parcel(f"http://127.0.0.1:{port}/")).accepted
+        send.close()
+    assert len(connections) == 3
+
+
+def test_a_connection_whose_answer_is_too_long_is_not_kept(send: HttpSender) -> None:
+    with Receiver(lambda _: (200, {}, b"x" * 1_000_000), secrets=[NEW]) as receiver:
+        for _ in range(2):
+            assert send(parcel(receiver.url)).accepted
+    first, second = receiver.calls
+    assert first.port != second.port
+
+
+@pytest.mark.parametrize("end", ["idle", "closed"])
+def test_an_idle_connection_is_closed(
+    send: HttpSender, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender_module, "KEPT_S", 0.05 if end == "idle" else 9_999.0)
+    hung_up = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        while _accepted(connection):
+            pass
+        hung_up.set()
+
+    with listening(serve) as port:
+        assert send(parcel(f"http://127.0.0.1:{port}/")).accepted
+        if end == "closed":
+            send.close()
+        assert hung_up.wait(PATIENCE_S)

@@ -1,8 +1,7 @@
 """A shadow never stands in the way: it compares when there is time, and forgets the rest."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -11,6 +10,7 @@ from setwise.service.domain.predictions import Document, Prediction, Refused, Sc
 from setwise.service.runtime import shadow as shadows
 from setwise.service.runtime.shadow import ShadowScorer
 from tests.fakes import FakePredictor
+from tests.kit.waiting import eventually
 from tests.samples import prediction
 
 CANDIDATE = FakePredictor(version="sha256:candidate")
@@ -51,13 +51,6 @@ def scorer(records: Records) -> Iterator[ShadowScorer]:
 
 def made(text: str = "0.7") -> Prediction:
     return prediction(document=Document(text=text))
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_what_is_offered_is_scored_by_the_candidate(scorer: ShadowScorer, records: Records) -> None:

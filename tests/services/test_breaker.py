@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.models.guarantees.certificates import risk_of_attempt
 from setwise.models.guarantees.drift import drift_statistic
+from setwise.models.guarantees.paths.spending import risk_on_demand
 from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.breaker import BreakerRule, Freshness, Position, TripCause
 from setwise.service.domain.errors import (
@@ -20,8 +20,8 @@ from setwise.service.domain.recalibration import Calibration
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.stores.transaction import Transactions
-from tests.database import ON_BOTH
-from tests.loop import HALF, Loop, certified, unlike
+from tests.kit.databases import ON_BOTH, Database
+from tests.kit.loop import HALF, Loop, certified, unlike
 from tests.samples import (
     ADMIN,
     ANN,
@@ -31,7 +31,6 @@ from tests.samples import (
     change,
     model,
 )
-from tests.sqlite import Database
 
 QUICK = BreakerRule(run_length=200.0, freshness=Freshness(20, timedelta(days=2)))
 ALL = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
@@ -109,8 +108,8 @@ def test_the_trip_keeps_what_it_takes_to_decide_the_same_again(loop: Loop) -> No
     assert path[first] == evidence.statistic
     assert outcomes.count("0") == evidence.wrong
     with loop.begin(read_only=True) as transaction:
-        every = transaction.breakers.audits(trip.scorer, after=None, limit=999)
-    ids = [one.prediction_id for one in every]
+        every = transaction.evidence.watched(trip.scorer, after=None, limit=999)
+    ids = [one.id for one in every]
     assert ids[first] == evidence.alarm_at
     assert (ids[0], ids[-1]) == (evidence.first, evidence.last)
 
@@ -145,7 +144,7 @@ def test_a_fault_in_the_middle_of_many_agreements_counts_where_it_was_predicted(
     loop.settle(LEAD, wrong_below=0.92)
     watch = loop.breaker(LEAD).watch
     wrong = {one.id for one in made if one.scored.confidence == 0.9}
-    expected = [one.prediction_id not in wrong for one in watch.audits]
+    expected = [one.id not in wrong for one in watch.audits]
     assert not all(expected)
     assert list(watch.path) == drift_statistic(expected, 0.8).tolist()
     assert watch.position is Position.WATCHING
@@ -156,9 +155,9 @@ def test_what_leads_find_wrong_though_auditors_agreed_stops_sending(loop: Loop) 
     loop.predict(*["0.9"] * 40)
     loop.settle(ANN)
     before = loop.breaker(LEAD).watch
-    waits = [one for one in before.audits if one.chance is not None]
+    waits = [one for one in before.audits if one.agreement_drawn]
     assert 3 < len(waits) < 20
-    assert {one.chance for one in waits} == {0.25}
+    assert {one.reread_rate for one in waits} == {0.25}
     assert before.counts().unfinished == len(waits)
     assert max(before.path) < 20.0, "what waits counts as right"
     loop.settle(LEAD, wrong_below=1.0)
@@ -168,7 +167,7 @@ def test_what_leads_find_wrong_though_auditors_agreed_stops_sending(loop: Loop) 
     assert counts.overlooked == counts.reread == counts.wrong > 1
     weighed = evidence.stands_for
     assert weighed == {
-        str(place): 4.0 for place, one in enumerate(state.watch.audits) if one.chance is not None
+        str(place): 4.0 for place, one in enumerate(state.watch.audits) if one.agreement_drawn
     }
     path = drift_statistic(
         [symbol != "0" for symbol in evidence.outcomes],
@@ -248,7 +247,7 @@ def test_what_was_proved_before_the_alarm_no_longer_counts(loop: Loop) -> None:
     assert (found.threshold, found.reason) == (None, "no-audits")
     assert found.evidence.excluded["before the alarm"] > 20
     assert found.attempt > 1
-    assert found.evidence.risk == risk_of_attempt(found.risk, 1), "new evidence, new risk"
+    assert found.evidence.risk == risk_on_demand(found.risk, 1), "new evidence, new risk"
 
 
 def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:

@@ -9,23 +9,29 @@ import numpy as np
 import pytest
 
 from setwise.models.calibration.recalibration import COLUMNS, ConfidenceCorrection
+from setwise.models.guarantees.paths.spending import risk_of_family
 from setwise.models.storage.recalibrations import StoredRecalibration
-from setwise.service.domain.certification import AuditedPrediction, Score, Scorer
+from setwise.service.domain.certification import Score, Scorer
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.predictions import Decision, ScoredSet
 from setwise.service.domain.recalibration import Activate, Calibration, Options
 from setwise.service.domain.recalibration.report import CalibratorComparison
 from setwise.service.domain.routing.audits import AuditRole, Selection
-from setwise.service.domain.truth import AuditReading
 from setwise.service.services import certification, recalibration
 from setwise.service.services.analysis import lessons
 from setwise.service.stores.transaction import Transactions
-from tests import building
-from tests.database import ON_BOTH
-from tests.fakes import START, FakeCalibrators, FakePredictor, scored_set
-from tests.loop import Loop, remembered
-from tests.samples import ADMIN, add_predictions, calibration, calibration_report, model, prediction
-from tests.sqlite import Database
+from tests.fakes import START, FakePredictor, scored_set
+from tests.kit.databases import ON_BOTH, Database
+from tests.kit.loop import Loop, remembered
+from tests.samples import (
+    ADMIN,
+    add_predictions,
+    calibration,
+    calibration_report,
+    checked,
+    model,
+    prediction,
+)
 
 OWN = "sha256:calibrator"
 MODEL = replace(model("sha256:model"), summary={"calibrator_version": OWN})
@@ -36,14 +42,6 @@ class Office(Loop):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.calibrators = FakeCalibrators()
-        self.recalibration = building.recalibration(
-            self.begin,
-            self.now,
-            self.new_id,
-            calibrators=self.calibrators,
-            certifications=self.certifications,
-        )
         with self.begin() as transaction:
             transaction.models.add(MODEL)
             transaction.models.activate(MODEL.id, self.now(), self.new_id())
@@ -111,7 +109,7 @@ def test_a_new_calibrator_sends_at_once_what_the_audits_of_the_old_one_prove(
         (proof, first) = transaction.certifications.page(after=None, limit=9).items
     assert (proof.attempt, proof.scorer) == (2, Scorer(MODEL.version, new.version))
     assert proof.evidence.n_audits == first.evidence.n_audits
-    assert proof.evidence.risk == pytest.approx(0.2 / 6), "the count of attempts goes on"
+    assert proof.evidence.risk == risk_of_family(0.2, 2), "the count of families goes on"
     office.serve(-1.0, new.version)
     assert Decision.AUTO in {one.decision for one in office.predict(*["0.9"] * 8)}
 
@@ -217,35 +215,27 @@ def test_two_attempts_at_once_do_not_spend_the_same_share_of_the_risk(
 SETS = (("a",), ("b",), ("a", "b"))
 
 
-def read(
-    served: tuple[str, ...], auditor: tuple[str, ...], lead: tuple[str, ...] | None, *, again: bool
-) -> AuditReading:
-    """Return an audit's reading; without a lead's labels the lead is still to read it."""
-    waits = again or auditor != served
-    if lead is None or not waits:
-        return AuditReading(auditor, waits=waits)
-    return AuditReading(auditor, lead)
-
-
-def audit(labels: tuple[str, ...], reading: AuditReading | None) -> AuditedPrediction:
-    return AuditedPrediction("1", "c", "n", 0.9, 0.1, "p", START, labels, reading)
-
-
 @pytest.mark.parametrize("labels", SETS)
 @pytest.mark.parametrize("served", SETS)
 def test_a_set_is_wrong_unless_everybody_who_has_to_read_it_says_that_set(
     labels: tuple[str, ...], served: tuple[str, ...]
 ) -> None:
     for auditor, lead, again in product(SETS, (*SETS, None), (False, True)):
-        reading = read(served, auditor, lead, again=again)
-        found = audit(labels, reading).wrong
-        if reading.lead is not None:
-            assert found is (lead != labels)
+        waits = again or auditor != served
+        read = lead if waits else None
+        found = checked(
+            "1", auditor, read, labels=labels, answered=served, reread_rate=1.0 if again else 0.0
+        )
+        if read is not None:
+            assert found.found_wrong is (read != labels)
         elif auditor != labels:
-            assert found is True, "a contradiction that nobody has decided counts"
+            assert found.found_wrong is True, "a contradiction that nobody has decided counts"
         else:
-            assert found is (None if again or auditor != served else False)
-    assert audit(labels, None).wrong is None
+            assert found.found_wrong is (None if waits else False)
+        assert found.answered
+    unread = checked(labels=labels, answered=served)
+    assert (unread.found_wrong, unread.answered) == (None, False)
+    assert unread._replace(held_back=True).found_wrong is True
 
 
 # The query, against brute force
@@ -286,6 +276,7 @@ def test_evidence_is_what_a_scorer_answered_or_scored_later(begin: Transactions,
     with begin(read_only=True) as transaction:
         store = transaction.certifications
         for scorer in SCORERS:
-            found = [(one.id, one.labels, one.confidence) for one in store.audited(scorer)]
+            audits = transaction.evidence.audited(scorer)
+            found = [(one.id, one.labels, one.confidence) for one in audits]
             assert found == expected[scorer]
             assert sorted(store.unaudited(scorer, limit=99)) == sorted(c for _, c in free[scorer])

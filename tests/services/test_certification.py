@@ -4,23 +4,31 @@ from dataclasses import replace
 
 import pytest
 
+from setwise.models.guarantees.paths.spending import ON_DEMAND, risk_on_demand
 from setwise.service.domain.breaker import BreakerRule
-from setwise.service.domain.certification import Scorer, bets_since
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.certification.proofs import bets_since
 from setwise.service.domain.errors import (
     CertificationNotFound,
     NotEnoughReviews,
     StaleVersion,
 )
-from setwise.service.domain.predictions import Decision, Reason, ScoredSet
-from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole, RereadDraw
+from setwise.service.domain.predictions import (
+    Decision,
+    Document,
+    Reason,
+    ScoredSet,
+    Submission,
+)
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
+from setwise.service.services.predictions import all_predicted
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.transaction import Transactions
 from tests import building
-from tests.database import ON_BOTH
 from tests.fakes import LOTTERY, FakePredictor, scored_set
-from tests.loop import HALF, Loop, audited, remembered, wanted
-from tests.samples import ADMIN, ANN, LEAD, change
-from tests.sqlite import Database
+from tests.kit.databases import ON_BOTH, Database
+from tests.kit.loop import HALF, Loop, audited, remembered, unlike, wanted
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 
 
 class Recalibrated(FakePredictor):
@@ -121,11 +129,12 @@ def test_the_chance_of_a_second_reading_is_stored_with_the_answer(loop: Loop) ->
     made = loop.predict(*["0.9"] * 40)
     loop.settle(ANN)
     with loop.begin() as transaction:
-        found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
+        found = transaction.evidence.audited(Scorer("sha256:model", "sha256:calibrator"))
         for one in found:
-            assert one.reading is not None
-            assert one.reading.reread == RereadDraw(0.4, LOTTERY.reread(one.client_id, one.name))
-            assert one.reading.waits is one.reading.reread.drawn
+            assert one.check is not None
+            drawn = LOTTERY.reread(one.client_id, one.name)
+            assert (one.reread_rate, one.reread_draw) == (0.4, drawn)
+            assert one.check.waits is one.drawn_again
         transaction.texts.forget([one.id for one in made])
         transaction.commit()
     known = loop.certify(ADMIN.id).evidence
@@ -137,12 +146,8 @@ def test_leads_read_more_again_where_sets_may_be_sent(loop: Loop) -> None:
     loop.predict(*["0.9"] * 20, *["0.3"] * 20)
     loop.settle(ANN)
     with loop.begin(read_only=True) as transaction:
-        found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
-    rates = {
-        one.confidence: one.reading.reread.rate
-        for one in found
-        if one.reading is not None and one.reading.reread is not None
-    }
+        found = transaction.evidence.audited(Scorer("sha256:model", "sha256:calibrator"))
+    rates = {one.confidence: one.reread_rate for one in found}
     assert rates[0.3] == pytest.approx(0.2 * 0.4)
     high = rates[0.9]
     assert 0.4 < high < 1.0
@@ -205,6 +210,26 @@ def test_a_document_that_came_twice_counts_once(loop: Loop) -> None:
     assert found.evidence.n_audits == 1
 
 
+def test_a_second_reading_that_waits_does_not_vanish_behind_a_copy(loop: Loop) -> None:
+    """Each copy has a draw of its own, so that one of many is hardly ever drawn."""
+    loop.plan(AuditPlan(certification_rate=0.5, gold_reread_rate=0.3))
+    names = [f"{copy} of {place}" for copy in range(5) for place in range(40)]
+    copies = [
+        Submission(CLIENT, Document(id=name, text=unlike("0.9", place % 40)))
+        for place, name in enumerate(names)
+    ]
+    made = all_predicted(loop.predictions.predict(copies))[:40]
+    audits = [one for one in made if one.selection.role is AuditRole.CERTIFICATION]
+    waiting = [one for one in audits if LOTTERY.reread(CLIENT.id, one.name) < 0.3]
+    assert 3 < len(waiting) < len(audits)
+    loop.settle(ANN)
+    loop.now.advance(days=8)
+    found = loop.certify(ADMIN.id).evidence
+    assert (found.n_drawn, found.unfinished) == (len(audits), len(waiting))
+    assert (found.errors_missed, found.errors_known) == (len(waiting), len(waiting))
+    assert found.in_clusters == 1.0, "each has copies"
+
+
 def test_audits_drawn_at_other_rates_count_too(loop: Loop) -> None:
     loop.plan(AuditPlan(certification_rate=0.2, gold_reread_rate=1.0))
     first = loop.predict(*["0.9"] * 40)
@@ -239,11 +264,15 @@ def test_more_is_audited_until_something_is_sent_and_again_after_a_trip(loop: Lo
     assert {one.selection.inclusion_probability for one in loop.predict("0.9", "0.3")} == {1.0}
 
 
-def test_each_attempt_spends_its_share_of_the_risk(loop: Loop) -> None:
+def test_attempts_on_demand_spend_the_reserve(loop: Loop) -> None:
     loop.plan()
     loop.predict(*["0.9"] * 8)
-    risks = [loop.certify(ADMIN.id).evidence.risk for _ in range(3)]
-    assert risks == pytest.approx([0.2 / 2, 0.2 / 6, 0.2 / 12])
+    (said,) = loop.certifications.next_attempts(ADMIN)
+    attempts = [loop.certify(ADMIN.id).evidence for _ in range(3)]
+    assert [each.risk for each in attempts] == [risk_on_demand(0.2, place) for place in (1, 2, 3)]
+    assert [each.family for each in attempts] == [None] * 3
+    assert said.reserve == attempts[0].risk
+    assert said.left == pytest.approx(0.2 * ON_DEMAND - said.reserve)
 
 
 def test_a_policy_that_changes_meanwhile_is_not_overwritten(loop: Loop) -> None:
@@ -352,11 +381,11 @@ def test_after_a_change_of_rules_the_schedule_waits_for_audits_drawn_under_them(
     assert loop.certify_if_due() is not None
     loop.plan(rules=[KEPT])
     assert loop.certify_if_due() is None
-    loop.predict(*["0.9"] * 100)
+    loop.predict(*["0.9"] * 160)
     loop.read()
     again = loop.certify_if_due()
     assert again is not None
-    assert again.attempt == 2
+    assert (again.attempt, again.evidence.family) == (2, 2)
     assert loop.gate.certificate_id == again.id
     assert loop.certify_if_due() is None
 
@@ -458,7 +487,7 @@ def test_audits_from_before_a_certificate_do_not_count_again() -> None:
     copies = loop.predict(*["0.85"] * 60)
     loop.read(wrong_below=0.92)
     with loop.begin(read_only=True) as transaction:
-        found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
+        found = transaction.evidence.audited(Scorer("sha256:model", "sha256:calibrator"))
     drawn = sum(one.selection.role is AuditRole.CERTIFICATION for one in late)
     assert drawn == sum(one.selection.role is AuditRole.CERTIFICATION for one in copies)
     bets = bets_since(found, str(loop.gate.certificate_id), loop.now())
@@ -480,7 +509,7 @@ def test_a_floor_raises_the_threshold_to_one_that_is_proved_too(loop: Loop) -> N
 
 def test_a_fixed_threshold_is_left_alone(loop: Loop) -> None:
     loop.change_policy(ADMIN, change(threshold=0.95, audits=HALF, target_accuracy=0.8), None)
-    loop.predict(*["0.9"] * 40)
+    loop.predict(*["0.9"] * 60)
     loop.read()
     assert loop.certify_if_due() is None
     assert loop.certify(ADMIN.id).threshold == 0.9

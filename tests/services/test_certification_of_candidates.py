@@ -13,12 +13,11 @@ from setwise.service.domain.predictions import Decision, Document, Prediction, S
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
-from tests import building
 from tests.fakes import FakeLoader, FakePredictor, scored_set
-from tests.loop import EARLY, WRONG, Loop
+from tests.kit.databases import Database
+from tests.kit.loop import WRONG, Loop
 from tests.samples import ADMIN, model
 from tests.services.test_files import Worker
-from tests.sqlite import Database
 
 OLD = replace(model("sha256:model"), summary={"calibrator_version": "sha256:calibrator"})
 MADE_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -63,9 +62,6 @@ class Office(Loop):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.loader = FakeLoader(Better())
-        parts = (self.begin, self.now, self.new_id)
-        self.certifications = building.certifications(*parts, schedule=EARLY, loader=self.loader)
-        self.models = building.models(*parts, loader=self.loader)
         with self.begin() as transaction:
             transaction.models.add(OLD)
             transaction.models.activate(OLD.id, self.now(), self.new_id())

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from setwise.service.domain.errors import InvalidRequest
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.predictions import (
     Decision,
     Document,
@@ -14,7 +15,7 @@ from setwise.service.domain.predictions import (
     PredictionFilter,
     Reason,
 )
-from setwise.service.domain.reports import UNDECIDED, CheckedSet, ReviewDay, Share, standing
+from setwise.service.domain.reports import UNDECIDED, ReviewDay, Share, standing
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from setwise.service.pages.figures.work import accuracy, promise, undecided
@@ -35,6 +36,7 @@ from tests.samples import (
     add_predictions,
     annotation,
     change,
+    checked,
     outcome,
     prediction,
     task,
@@ -416,16 +418,19 @@ def test_what_cannot_be_asked_is_refused(begin: Transactions) -> None:
 # Without a database
 
 
-def checked(labels: str, truth: str, **metadata: object) -> CheckedSet:
-    right = set(labels) == set(truth)
-    return CheckedSet(
-        "1", "c", metadata, 0.5, Reason.BELOW_THRESHOLD, 1.0, right, None,
-        tuple(labels), tuple(truth),
-    )  # fmt: skip
+def of(labels: str, truth: str, **metadata: object) -> CheckedDocument:
+    return checked(
+        labels=tuple(labels),
+        reviewer=set(labels) == set(truth),
+        right=tuple(truth),
+        client_id="c",
+        metadata=metadata,
+        reason=Reason.BELOW_THRESHOLD,
+    )
 
 
 def test_errors_are_counted_by_label_and_by_pair() -> None:
-    found = [checked("ab", "ac"), checked("ab", "ac"), checked("a", "ad"), checked("a", "a")]
+    found = [of("ab", "ac"), of("ab", "ac"), of("a", "ad"), of("a", "a")]
     seen = mistakes(found, standing(found), 0.1, {"c": "clinic"})
     assert (seen.checked, seen.wrong) == (4, 3)
     assert [(one.label, one.missing, one.extra) for one in seen.labels] == [
@@ -439,7 +444,7 @@ def test_errors_are_counted_by_label_and_by_pair() -> None:
 
 
 def test_metadata_with_few_values_are_sources_and_names_are_not() -> None:
-    found = [checked("a", "a", site=n % 3, number=n, flat="x", nested={}) for n in range(30)]
+    found = [of("a", "a", site=n % 3, number=n, flat="x", nested={}) for n in range(30)]
     seen = mistakes(found, standing(found), 0.1, {})
     assert {one.field for one in seen.sources} == {"client", "site"}
 

@@ -28,8 +28,8 @@ from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
-from tests.database import ON_BOTH
 from tests.fakes import START, FakeClock
+from tests.kit.databases import ON_BOTH
 from tests.samples import (
     ADMIN,
     LEAD,
@@ -130,7 +130,9 @@ def fill(begin: Transactions, n: int) -> None:
             said = annotation(work, *(("a", "b") if right else ("c",)), minutes=0)
             again = audit and said.agreed and draw.random() < rate
             settles = said.settles and not again
-            answers.append(replace(said, kind=kind, created_at=at, settles=settles))
+            # What answers in view count for is told in `tests/domain/test_verdicts.py`.
+            said = replace(said, kind=kind, suggestion_shown=False)
+            answers.append(replace(said, created_at=at, settles=settles))
             if again and draw.random() < 0.9:
                 lead = replace(task(made), kind=ReviewKind.ADJUDICATION, created_at=at)
                 tasks.append(lead)

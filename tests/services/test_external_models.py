@@ -7,14 +7,12 @@ import pytest
 
 from setwise.models.storage.artifacts import save
 from setwise.models.training_external import start_external
-from setwise.service import build
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Document, Prediction, Submission
-from setwise.service.settings import Settings
-from setwise.service.stores.upkeep import migrate
 from tests.building import predict_one, results
+from tests.kit.installation import Installation, installed
 from tests.trained import LABELS, Artifacts
 
 ANSWER = {
@@ -23,33 +21,6 @@ ANSWER = {
 BOTH = Document(id="both", text="judge verdict appeal", answer=ANSWER)
 ALONE = Document(id="alone", answer=ANSWER)
 TEXT = Document(id="text", text="judge verdict appeal")
-
-
-class Office:
-    """A service on SQLite with an external model that serves, and a model of texts."""
-
-    def __init__(self, folder: Path, artifacts: Artifacts) -> None:
-        self.application = build.build(Settings(data_dir=folder))
-        migrate.upgrade(self.application.engine)
-        self.services = self.application.services
-        save(start_external(sorted(LABELS)), folder / "started")
-        self.external, self.text = (
-            self.services.models.add(SYSTEM, str(path))
-            for path in (folder / "started", artifacts.text)
-        )
-        self.services.models.activate(SYSTEM, self.external.id)
-        self.client = self.key("billing", Role.CLIENT)
-
-    def key(self, name: str, role: Role) -> Caller:
-        return self.services.keys.create(SYSTEM, name, role)[0].calling()
-
-    def predict(self, *documents: Document) -> list[Prediction | Exception]:
-        submissions = [Submission(self.client, document) for document in documents]
-        return results(self.services.predictions.predict(submissions))
-
-    def compare(self, candidate: ModelVersion) -> Mapping[str, object]:
-        job = self.services.models.submit_compare(SYSTEM, candidate.id, 10)
-        return self.services.models.compare_recent(job, Progress())
 
 
 class Progress:
@@ -61,48 +32,64 @@ class Progress:
 
 
 @pytest.fixture
-def office(tmp_path: Path, artifacts: Artifacts) -> Iterator[Office]:
-    office = Office(tmp_path, artifacts)
-    yield office
-    office.application.close()
+def site(sqlite_url: str, tmp_path: Path, artifacts: Artifacts) -> Iterator[Installation]:
+    """Return an installation with an external model that serves, and a model of texts."""
+    save(start_external(sorted(LABELS)), tmp_path / "started")
+    with installed(tmp_path / "data", sqlite_url, tmp_path / "started", artifacts.text) as site:
+        yield site
+
+
+def caller(site: Installation, role: Role) -> Caller:
+    return site.services.keys.authenticate(site.secrets[role.value])
+
+
+def predict(site: Installation, *documents: Document) -> list[Prediction | Exception]:
+    client = caller(site, Role.CLIENT)
+    submissions = [Submission(client, document) for document in documents]
+    return results(site.services.predictions.predict(submissions))
+
+
+def compare(site: Installation, candidate: ModelVersion) -> Mapping[str, object]:
+    job = site.services.models.submit_compare(SYSTEM, candidate.id, 10)
+    return site.services.models.compare_recent(job, Progress())
 
 
 def test_each_kind_gets_its_documents_while_models_are_swapped_and_rolled_back(
-    office: Office,
+    site: Installation,
 ) -> None:
     def kinds() -> list[type]:
-        return [type(outcome) for outcome in office.predict(BOTH, ALONE, TEXT)]
+        return [type(outcome) for outcome in predict(site, BOTH, ALONE, TEXT)]
 
-    models = office.services.models
+    models = site.services.models
     assert kinds() == [Prediction, Prediction, InvalidRequest]
-    models.activate(SYSTEM, office.text.id)
+    models.activate(SYSTEM, site.models[1].id)
     assert kinds() == [InvalidRequest, InvalidRequest, Prediction]
-    models.roll_back(SYSTEM, office.text.version)
+    models.roll_back(SYSTEM, site.models[1].version)
     assert kinds() == [Prediction, Prediction, InvalidRequest]
 
 
-def test_candidates_of_either_kind_score_what_they_can_read(office: Office) -> None:
-    office.predict(BOTH, ALONE)
-    found = office.compare(office.text)
+def test_candidates_of_either_kind_score_what_they_can_read(site: Installation) -> None:
+    predict(site, BOTH, ALONE)
+    found = compare(site, site.models[1])
     assert (found["documents"], found["scored"]) == (2, 1)
-    office.services.models.activate(SYSTEM, office.text.id)
-    office.predict(TEXT)
-    found = office.compare(office.external)
+    site.services.models.activate(SYSTEM, site.models[1].id)
+    predict(site, TEXT)
+    found = compare(site, site.models[0])
     assert (found["documents"], found["scored"]) == (3, 2)
 
 
-def test_what_was_stored_can_be_scored_and_derived_again(office: Office) -> None:
-    made = predict_one(office.services.predictions, office.client, BOTH)
+def test_what_was_stored_can_be_scored_and_derived_again(site: Installation) -> None:
+    made = predict_one(site.services.predictions, caller(site, Role.CLIENT), BOTH)
     assert (made.scored.labels, made.scored.uncalibrated) == (("court",), True)
-    (again,) = office.services.models.loader.load(office.external).score([made.document])
+    (again,) = site.services.models.loader.load(site.models[0]).score([made.document])
     assert again == made.scored
-    derivation = office.services.predictions.derive(office.key("lead", Role.LEAD), made.id)
+    derivation = site.services.predictions.derive(caller(site, Role.LEAD), made.id)
     assert (derivation.equal, derivation.draw_again) == (True, made.selection.draw)
 
 
-def test_reviewers_are_told_what_the_other_model_answered(office: Office) -> None:
-    office.predict(ALONE)
-    reviewer, reviews = office.key("ann", Role.REVIEWER), office.services.reviews
+def test_reviewers_are_told_what_the_other_model_answered(site: Installation) -> None:
+    predict(site, ALONE)
+    reviewer, reviews = caller(site, Role.REVIEWER), site.services.reviews
     task = reviews.claim(reviewer)
     assert task is not None
     assert task.shown.answer == ANSWER

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -25,13 +26,10 @@ from setwise.service.domain.files import (
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.services import files as module
-from setwise.service.services.files import Files
-from setwise.service.services.predictions import Predictions
 from setwise.service.stores.transaction import Transactions
-from tests.building import files
-from tests.database import ON_BOTH
-from tests.fake_files import FakeFiles
-from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictor, FakePredictors
+from tests.fakes import START, FakePredictor
+from tests.kit.clinic import Clinic
+from tests.kit.databases import ON_BOTH
 from tests.samples import (
     ADMIN,
     ANN,
@@ -44,7 +42,6 @@ from tests.samples import (
     outcome,
     prediction,
 )
-from tests.sqlite import Database
 
 
 class Died(Exception):
@@ -68,44 +65,32 @@ class Worker:
         self.kept = dict(state)
 
 
-class Desk:
-    """A database, files, and the service of files on them."""
-
-    def __init__(self) -> None:
-        self.database, self.clock, self.ids = Database(), FakeClock(), FakeIds()
-        self.files, self.predictors = FakeFiles(), FakePredictors()
-        self.predictions = Predictions(
-            self.predictors, self.database, self.clock, self.ids, LOTTERY, max_text_bytes=1_000
-        )
-        self.service = files(
-            self.database, self.clock, self.ids,
-            store=self.files, predict=self.predictions.predict, predictors=self.predictors,
-        )  # fmt: skip
-        self.score = self.service.score
-
-    def submit(self, content: bytes, by: Caller = CLIENT, **rest: Any) -> tuple[Job, bool]:
-        with self.service.receive(by) as upload:
-            for place in range(0, len(content), 7):
-                upload.write(content[place : place + 7])
-        return self.service.submit_scoring(by, upload, **rest)
-
-    def hand_over(self, content: bytes) -> Job:
-        """Return a job of a file that is larger than an upload of the tests may be."""
-        job, _ = self.submit(b"{}")
-        with self.files.create(f"jobs/{job.id}/upload/documents") as sink:
-            sink.write(content)
-        return replace(job, payload={**job.payload, "bytes": len(content)})
-
-    def result(self, job: Job) -> list[dict[str, Any]]:
-        folder = f"jobs/{job.id}/result"
-        parts = [self.files.stored[f"{folder}/{name}"] for name in self.files.names(folder)]
-        return [json.loads(line) for line in b"".join(parts).splitlines()]
-
-
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
+def clinic(begin: Transactions, monkeypatch: pytest.MonkeyPatch) -> Clinic:
+    """Return a clinic whose blocks, pages and texts are short."""
     monkeypatch.setattr(module, "BLOCK", 4)
-    return Desk()
+    monkeypatch.setattr(module, "PAGE", 3)
+    return Clinic(begin, predicting={"max_text_bytes": 1_000})
+
+
+def submit(clinic: Clinic, content: bytes, by: Caller = CLIENT, **rest: Any) -> tuple[Job, bool]:
+    with clinic.files.receive(by) as upload:
+        for place in range(0, len(content), 7):
+            upload.write(content[place : place + 7])
+    return clinic.files.submit_scoring(by, upload, **rest)
+
+
+def hand_over(clinic: Clinic, content: bytes) -> Job:
+    """Return a job of a file that is larger than an upload of the tests may be."""
+    job, _ = submit(clinic, b"{}")
+    with clinic.disk.create(f"jobs/{job.id}/upload/documents") as sink:
+        sink.write(content)
+    return replace(job, payload={**job.payload, "bytes": len(content)})
+
+
+def result_of(clinic: Clinic, job: Job) -> list[dict[str, Any]]:
+    folder = f"jobs/{job.id}/result"
+    return rows(clinic.disk.stored[f"{folder}/{name}"] for name in clinic.disk.names(folder))
 
 
 class Cancelled(Exception):
@@ -127,27 +112,27 @@ class Canceller(Worker):
     ids=["blank lines", "one blank line", "one long line"],
 )
 def test_a_file_without_documents_reports_progress_and_can_be_cancelled(
-    desk: Desk, content: bytes
+    clinic: Clinic, content: bytes
 ) -> None:
-    job = desk.hand_over(gzip.compress(content, 1))
+    job = hand_over(clinic, gzip.compress(content, 1))
     with pytest.raises(Cancelled):
-        desk.score(job, Canceller())
+        clinic.files.score(job, Canceller())
 
 
 @pytest.mark.parametrize("resumed", [False, True])
 def test_a_file_of_too_many_lines_or_bytes_is_refused_after_what_came_before(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, resumed: bool
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, resumed: bool
 ) -> None:
     content = gzip.compress(lines(8) + b"\n" * 100_000)
     for name, most in (("MOST_LINES", 50_000), ("MOST_INFLATED_BYTES", 60_000)):
         with monkeypatch.context() as patched:
             patched.setattr(domain, name, most)
-            job = desk.hand_over(content)
+            job = hand_over(clinic, content)
             worker = Worker()
             for _ in range(1 + resumed):
                 with pytest.raises(errors.InvalidRequest, match="more than"):
-                    desk.score(replace(job, checkpoint=worker.kept), worker)
-        assert len(desk.result(job)) == 8
+                    clinic.files.score(replace(job, checkpoint=worker.kept), worker)
+        assert len(result_of(clinic, job)) == 8
 
 
 def lines(n: int) -> bytes:
@@ -158,58 +143,58 @@ def lines(n: int) -> bytes:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzipped"])
-def test_every_document_of_a_file_is_predicted_and_queued(desk: Desk, pack: Any) -> None:
-    job, new = desk.submit(pack(lines(10)), CLIENT.calling_from(None, "r-1"))
+def test_every_document_of_a_file_is_predicted_and_queued(clinic: Clinic, pack: Any) -> None:
+    job, new = submit(clinic, pack(lines(10)), CLIENT.calling_from(None, "r-1"))
     assert new
     worker = Worker()
-    assert desk.score(job, worker) == {
+    assert clinic.files.score(job, worker) == {
         "documents": 10,
         "predicted": 10,
         "faulty": 0,
         "location": f"/v1/jobs/{job.id}/result",
     }
-    stored = desk.database.contents
+    stored = clinic.contents
     assert [p.document.id for p in stored.predictions.values()] == [f"note-{i}" for i in range(10)]
     assert {p.client_id for p in stored.predictions.values()} == {CLIENT.id}
     assert len(stored.reviews) == 10
-    rows = desk.result(job)
+    rows = result_of(clinic, job)
     assert [row["line"] for row in rows] == list(range(1, 11))
     assert [row["prediction"]["id"] for row in rows] == list(stored.predictions)
     assert worker.told == sorted(worker.told)
-    assert not any("upload" in name for name in desk.files.stored)
+    assert not any("upload" in name for name in clinic.disk.stored)
     created = [e for e in stored.events.values() if e.action == "prediction.created"]
     assert {event.request_id for event in created} == {"r-1"}
 
 
 @pytest.mark.parametrize("die_at", [1, 2, 3, 4])
-def test_a_worker_that_dies_loses_and_doubles_nothing(desk: Desk, die_at: int) -> None:
+def test_a_worker_that_dies_loses_and_doubles_nothing(clinic: Clinic, die_at: int) -> None:
     """It dies after the predictions of a block were stored, before the checkpoint was."""
-    job, _ = desk.submit(lines(10))
+    job, _ = submit(clinic, lines(10))
     dying = Worker(die_at)
     if die_at <= 3:
         with pytest.raises(Died):
-            desk.score(job, dying)
+            clinic.files.score(job, dying)
     else:  # only the last checkpoint, which says that all is done, is lost
         dying.die_at = None
-        desk.score(job, dying)
+        clinic.files.score(job, dying)
         assert dying.kept is not None
         dying.kept = {**dying.kept, "line": 8, "parts": 2, "documents": 8, "predicted": 8}
-    result = desk.score(replace(job, checkpoint=dying.kept), Worker())
+    result = clinic.files.score(replace(job, checkpoint=dying.kept), Worker())
     assert result["predicted"] == (10 if die_at <= 3 else 8)
-    assert len(desk.database.contents.predictions) == 10
-    rows = desk.result(job)
+    assert len(clinic.contents.predictions) == 10
+    rows = result_of(clinic, job)
     assert [row["line"] for row in rows] == list(range(1, 11))
     assert len({row["prediction"]["id"] for row in rows}) == 10
 
 
-def test_a_job_that_was_done_before_its_worker_died_is_done(desk: Desk) -> None:
-    job, _ = desk.submit(lines(3))
+def test_a_job_that_was_done_before_its_worker_died_is_done(clinic: Clinic) -> None:
+    job, _ = submit(clinic, lines(3))
     first = Worker()
-    before = desk.score(job, first)
-    assert desk.score(replace(job, checkpoint=first.kept), Worker()) == before
+    before = clinic.files.score(job, first)
+    assert clinic.files.score(replace(job, checkpoint=first.kept), Worker()) == before
 
 
-def test_a_bad_line_is_named_and_spoils_no_other(desk: Desk) -> None:
+def test_a_bad_line_is_named_and_spoils_no_other(clinic: Clinic) -> None:
     good = b'{"text": "0.9", "labels": ["a"], "annotator": "x"}\n'
     bad = [
         b"{\n",
@@ -224,10 +209,13 @@ def test_a_bad_line_is_named_and_spoils_no_other(desk: Desk) -> None:
         b'{"features": {"bp": "high", "age": 1e300}}\n',
     ]
     content = b"\n".join([good, b"", *bad, good.strip()])
-    job, _ = desk.submit(content)
-    counts = desk.score(job, Worker())
+    job, _ = submit(clinic, content)
+    counts = clinic.files.score(job, Worker())
     assert (counts["predicted"], counts["faulty"]) == (2, len(bad))
-    rows = desk.result(job)
+    assert str(counts["message"]).startswith(
+        "Finished with errors: 10 of 12 documents refused. Line 4: The line is not JSON"
+    )
+    rows = result_of(clinic, job)
     numbers = [row["line"] for row in rows]
     assert numbers == [1, *range(4, 4 + 2 * len(bad), 2), 4 + 2 * len(bad)]
     problems = [row["problem"] for row in rows if "problem" in row]
@@ -238,18 +226,48 @@ def test_a_bad_line_is_named_and_spoils_no_other(desk: Desk) -> None:
     assert pointers[9] == ["/features", "/features"]
     assert "longer" in problems[6]["detail"]
     assert all(problem["detail"] for problem in problems)
-    assert len(desk.database.contents.predictions) == 2
+    assert len(clinic.contents.predictions) == 2
 
 
-def test_without_a_model_the_job_waits_and_nothing_is_skipped(desk: Desk) -> None:
-    job, _ = desk.submit(lines(6))
-    predictor, desk.predictors.predictor = desk.predictors.predictor, None
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"{}\n" * 6, "None of the 6 documents could be predicted. Line 1: The document cannot be"),
+        (b"\n" * 6, "The file holds no documents"),
+    ],
+)
+def test_a_file_of_which_nothing_is_predicted_fails_and_says_why(
+    clinic: Clinic, content: bytes, why: str
+) -> None:
+    job, _ = submit(clinic, content)
     worker = Worker()
-    with pytest.raises(errors.ModelUnavailable):
-        desk.score(job, worker)
+    with pytest.raises(errors.InvalidRequest, match=why):
+        clinic.files.score(job, worker)
+    with pytest.raises(errors.InvalidRequest, match=why):  # its worker died before it said so
+        clinic.files.score(replace(job, checkpoint=worker.kept), Worker())
+    assert len(result_of(clinic, job)) == content.count(b"{}")
+    assert not any("upload" in name for name in clinic.disk.stored)
+
+
+def test_while_the_model_loads_the_job_waits_and_nothing_is_skipped(clinic: Clinic) -> None:
+    job, _ = submit(clinic, lines(6))
+    predictor = clinic.predictors.unload()
+    worker = Worker()
+    with pytest.raises(errors.ModelLoading):
+        clinic.files.score(job, worker)
     assert worker.kept is None
-    desk.predictors.predictor = predictor
-    assert desk.score(job, Worker())["predicted"] == 6
+    clinic.predictors.predictor = predictor
+    assert clinic.files.score(job, Worker())["predicted"] == 6
+
+
+def test_without_a_model_every_document_of_a_file_waits_for_a_person(clinic: Clinic) -> None:
+    job, _ = submit(clinic, lines(6))
+    clinic.predictors.predictor = None
+    assert clinic.files.score(job, Worker())["predicted"] == 6
+    rows = [row["prediction"] for row in result_of(clinic, job)]
+    assert {(row["reason"], row["confidence"], row["labels"]) for row in rows} == {
+        ("no_model", None, None)
+    }
 
 
 def test_long_lines_are_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,57 +278,47 @@ def test_long_lines_are_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut off", "overwritten"])
-def test_damaged_gzip_ends_the_job_and_says_where(desk: Desk, damage: str) -> None:
+def test_damaged_gzip_ends_the_job_and_says_where(clinic: Clinic, damage: str) -> None:
     content = gzip.compress(b"".join(lines(50)[i * 60 : (i + 1) * 60] for i in range(50)))
     content = content[:-12] if damage == "cut off" else content[:80] + b"\0" * 40 + content[120:]
-    job, _ = desk.submit(content)
+    job, _ = submit(clinic, content)
     with pytest.raises(errors.InvalidRequest, match="damaged after line"):
-        desk.score(job, Worker())
+        clinic.files.score(job, Worker())
 
 
-def test_under_one_key_a_file_is_scored_once(desk: Desk) -> None:
-    job, new = desk.submit(lines(3), request_key="monday")
+def test_under_one_key_a_file_is_scored_once(clinic: Clinic) -> None:
+    job, new = submit(clinic, lines(3), request_key="monday")
     assert new
-    assert desk.submit(lines(3), request_key="monday") == (job, False)
+    assert submit(clinic, lines(3), request_key="monday") == (job, False)
     with pytest.raises(errors.IdempotencyMismatch):
-        desk.submit(lines(4), request_key="monday")
-    theirs, new = desk.submit(lines(3), by=OTHER_CLIENT, request_key="monday")
+        submit(clinic, lines(4), request_key="monday")
+    theirs, new = submit(clinic, lines(3), by=OTHER_CLIENT, request_key="monday")
     assert new
-    assert set(desk.files.names("jobs")) == {job.id, theirs.id}
+    assert set(clinic.disk.names("jobs")) == {job.id, theirs.id}
 
 
-def test_bad_uploads_are_refused_and_forgotten(desk: Desk) -> None:
+def test_bad_uploads_are_refused_and_forgotten(clinic: Clinic) -> None:
     with pytest.raises(errors.InvalidRequest):
-        desk.submit(b"")
+        submit(clinic, b"")
     with pytest.raises(errors.InvalidRequest):
-        desk.submit(lines(1), request_key="x" * 256)
+        submit(clinic, lines(1), request_key="x" * 256)
     with pytest.raises(errors.UploadTooLarge):
-        desk.submit(b"x" * 100_001)
-    assert desk.files.stored == {}
-    assert desk.database.contents.jobs == {}
+        submit(clinic, b"x" * 100_001)
+    assert clinic.disk.stored == {}
+    assert clinic.contents.jobs == {}
 
 
-def test_a_file_that_vanished_ends_the_job(desk: Desk) -> None:
-    job, _ = desk.submit(lines(1))
-    desk.files.remove(f"jobs/{job.id}")
+def test_a_file_that_vanished_ends_the_job(clinic: Clinic) -> None:
+    job, _ = submit(clinic, lines(1))
+    clinic.disk.remove(f"jobs/{job.id}")
     with pytest.raises(errors.InvalidRequest, match="no longer there"):
-        desk.score(job, Worker())
+        clinic.files.score(job, Worker())
 
 
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(autouse=True)
-def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAGE", 3)
-
-
-@pytest.fixture
-def service(begin: Transactions) -> Files:
-    return files(begin, FakeClock(), FakeIds(0x7000_0000_0000))
-
-
-def fill(begin: Transactions, n: int = 8) -> list[Prediction]:
+def fill(clinic: Clinic, n: int = 8) -> list[Prediction]:
     """Store predictions an hour apart, every third one another client's."""
     made = [
         prediction(
@@ -320,7 +328,7 @@ def fill(begin: Transactions, n: int = 8) -> list[Prediction]:
         )
         for number in range(n)
     ]
-    with begin() as transaction:
+    with clinic.begin() as transaction:
         for one in made:
             add_predictions(transaction, one)
             transaction.outcomes.add(outcome(one, "a"))
@@ -335,47 +343,47 @@ def ids(parts: Iterable[bytes]) -> list[str]:
     return [row["id"] for row in rows(parts)]
 
 
-def test_predictions_come_in_order_whole_and_only_to_whom_they_belong(
-    begin: Transactions, service: Files
-) -> None:
-    made = fill(begin)
+def test_predictions_come_in_order_whole_and_only_to_whom_they_belong(clinic: Clinic) -> None:
+    made = fill(clinic)
     wanted = ExportRequest(Exported.PREDICTIONS)
-    assert ids(service.export(LEAD, wanted)) == [one.id for one in made]
+    assert ids(clinic.files.export(LEAD, wanted)) == [one.id for one in made]
     mine = [one.id for one in made if one.client_id == CLIENT.id]
-    assert ids(service.export(CLIENT, wanted)) == mine
+    assert ids(clinic.files.export(CLIENT, wanted)) == mine
     assert (
-        ids(service.export(CLIENT, ExportRequest(Exported.PREDICTIONS, after=mine[2]))) == mine[3:]
+        ids(clinic.files.export(CLIENT, ExportRequest(Exported.PREDICTIONS, after=mine[2])))
+        == mine[3:]
     )
     span = ExportRequest(
         Exported.PREDICTIONS, created_from=START + HOUR, created_before=START + 4 * HOUR
     )
-    assert ids(service.export(ADMIN, span)) == [one.id for one in made[1:4]]
+    assert ids(clinic.files.export(ADMIN, span)) == [one.id for one in made[1:4]]
 
 
-def test_documents_come_only_when_asked_for(begin: Transactions, service: Files) -> None:
-    fill(begin, 1)
+def test_documents_come_only_when_asked_for(clinic: Clinic) -> None:
+    fill(clinic, 1)
     plain, whole = (
-        rows(service.export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=content)))[0]
+        rows(clinic.files.export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=content)))[0]
         for content in (False, True)
     )
     assert tuple(plain) == COLUMNS[Exported.PREDICTIONS]
     content = {"text": "fever", "features": None, "metadata": {"n": 0}}
-    assert whole == {**plain, **content, "scores": None, "candidates": None, "answer": None}
+    answer = {"answer_scores": None, "answer_candidates": None, "answer": None}
+    assert whole == {**plain, **content, **answer}
 
 
-def test_lines_hold_what_another_model_answered(desk: Desk) -> None:
-    desk.predictors.predictor = FakePredictor(external=True)
-    rest = {"scores": None, "candidates": None, "answer": None}
+def test_lines_hold_what_another_model_answered(clinic: Clinic) -> None:
+    clinic.predictors.predictor = FakePredictor(external=True)
+    rest = {"answer_scores": None, "answer_candidates": None, "answer": None}
     sets: list[dict[str, object]] = [{"labels": ["a"]}, {"labels": [], "score": -3}]
     given: list[tuple[dict[str, object], dict[str, object]]] = [
-        ({"scores": {"a": 1, "b": 0.25}, "labels": ["c"]}, {"scores": {"a": 1, "b": 0.25}}),
-        ({"candidates": sets}, {"candidates": sets}),
+        ({"scores": {"a": 1, "b": 0.25}, "labels": ["c"]}, {"answer_scores": {"a": 1, "b": 0.25}}),
+        ({"candidates": sets}, {"answer_candidates": sets}),
         ({"text": "wheat", "answer": ["a"], "labels": ["c"]}, {"answer": ["a"]}),
         ({"text": "wheat", "labels": ["a", "b"]}, {"answer": ["a", "b"]}),
     ]
-    job, _ = desk.submit(b"".join(json.dumps(line).encode() + b"\n" for line, _ in given))
-    assert desk.score(job, Worker())["predicted"] == len(given)
-    exported = rows(desk.service.export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=True)))
+    job, _ = submit(clinic, b"".join(json.dumps(line).encode() + b"\n" for line, _ in given))
+    assert clinic.files.score(job, Worker())["predicted"] == len(given)
+    exported = rows(clinic.files.export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=True)))
     for (_, kept), row in zip(given, exported, strict=True):
         assert {name: row[name] for name in rest} == {**rest, **kept}
 
@@ -395,46 +403,44 @@ def test_lines_hold_what_another_model_answered(desk: Desk) -> None:
     ],
 )
 def test_a_line_with_a_bad_answer_spoils_no_other(
-    desk: Desk, line: dict[str, object], pointer: str
+    clinic: Clinic, line: dict[str, object], pointer: str
 ) -> None:
-    desk.predictors.predictor = FakePredictor(external=True)
+    clinic.predictors.predictor = FakePredictor(external=True)
     content = json.dumps(line) + '\n{"answer": ["a"]}\n'
-    job, _ = desk.submit(content.encode())
-    assert desk.score(job, Worker())["predicted"] == 1
-    bad, good = desk.result(job)
+    job, _ = submit(clinic, content.encode())
+    assert clinic.files.score(job, Worker())["predicted"] == 1
+    bad, good = result_of(clinic, job)
     assert [error["pointer"] for error in bad["problem"]["errors"]] == [pointer]
     assert "prediction" in good
 
 
 @ON_BOTH
-def test_outcomes_and_annotations_stand_beside_what_was_predicted(
-    begin: Transactions, service: Files
-) -> None:
-    made = fill(begin)
-    found = rows(service.export(CLIENT, ExportRequest(Exported.OUTCOMES)))
+def test_outcomes_and_annotations_stand_beside_what_was_predicted(clinic: Clinic) -> None:
+    made = fill(clinic)
+    found = rows(clinic.files.export(CLIENT, ExportRequest(Exported.OUTCOMES)))
     assert [row["prediction_id"] for row in found] == [
         one.id for one in made if one.client_id == CLIENT.id
     ]
     assert tuple(found[0]) == COLUMNS[Exported.OUTCOMES]
-    done = annotate(begin)
-    (row,) = rows(service.export(LEAD, ExportRequest(Exported.ANNOTATIONS, content=True)))
+    done = annotate(clinic)
+    (row,) = rows(clinic.files.export(LEAD, ExportRequest(Exported.ANNOTATIONS, content=True)))
     assert tuple(row) == (*COLUMNS[Exported.ANNOTATIONS], *CONTENT)
     assert (row["prediction_id"], row["labels"]) == (done.id, ["a"])
     assert row["text"] == "fever, no cough"
 
 
-def annotate(begin: Transactions) -> Prediction:
+def annotate(clinic: Clinic) -> Prediction:
     held = leased()
-    with begin() as transaction:
+    with clinic.begin() as transaction:
         add_predictions(transaction, held.prediction)
         transaction.reviews.add(held)
         transaction.reviews.annotate(annotation(held, "a"))
     return held.prediction
 
 
-def test_the_audit_trail_names_the_export_itself(begin: Transactions, service: Files) -> None:
+def test_the_audit_trail_names_the_export_itself(clinic: Clinic) -> None:
     found = rows(
-        service.export(ADMIN.calling_from(None, "r-1"), ExportRequest(Exported.AUDIT_EVENTS))
+        clinic.files.export(ADMIN.calling_from(None, "r-1"), ExportRequest(Exported.AUDIT_EVENTS))
     )
     assert tuple(found[-1]) == COLUMNS[Exported.AUDIT_EVENTS]
     assert (found[-1]["action"], found[-1]["subject"]) == ("export.read", "audit-events")
@@ -442,23 +448,22 @@ def test_the_audit_trail_names_the_export_itself(begin: Transactions, service: F
 
 
 @ON_BOTH
-def test_an_export_sees_one_state_however_long_it_takes(
-    begin: Transactions, service: Files
-) -> None:
-    made = fill(begin)
-    parts = service.export(LEAD, ExportRequest(Exported.PREDICTIONS))
+def test_an_export_sees_one_state_however_long_it_takes(clinic: Clinic) -> None:
+    made = fill(clinic)
+    parts = clinic.files.export(LEAD, ExportRequest(Exported.PREDICTIONS))
     first = [next(parts), next(parts)]
-    fill(begin, 5)
+    fill(clinic, 5)
     assert len(rows([*first, *parts])) == len(made)
-    assert len(rows(service.export(LEAD, ExportRequest(Exported.PREDICTIONS)))) == len(made) + 5
+    assert (
+        len(rows(clinic.files.export(LEAD, ExportRequest(Exported.PREDICTIONS)))) == len(made) + 5
+    )
 
 
-def test_an_export_that_takes_too_long_is_broken_off(begin: Transactions) -> None:
-    fill(begin)
+def test_an_export_that_takes_too_long_is_broken_off(clinic: Clinic) -> None:
+    fill(clinic)
     instants = iter([0.0, 1.0, 601.0])
-    ids = FakeIds(0x7000_0000_0000)
-    service = files(begin, FakeClock(), ids, stopwatch=lambda: next(instants))
-    parts = service.export(LEAD, ExportRequest(Exported.PREDICTIONS))
+    slow = replace(clinic.files, stopwatch=lambda: next(instants))
+    parts = slow.export(LEAD, ExportRequest(Exported.PREDICTIONS))
     assert len(rows([next(parts), next(parts), next(parts)])) == 6
     with pytest.raises(errors.StorageUnavailable, match="go on after the last row"):
         next(parts)
@@ -474,13 +479,11 @@ def test_an_export_that_takes_too_long_is_broken_off(begin: Transactions) -> Non
         (LEAD, Exported.AUDIT_EVENTS),
     ],
 )
-def test_who_may_not_have_rows_gets_none(
-    begin: Transactions, service: Files, caller: Caller, what
-) -> None:
+def test_who_may_not_have_rows_gets_none(clinic: Clinic, caller: Caller, what) -> None:
     with pytest.raises(errors.Forbidden):
-        service.export(caller, ExportRequest(what))
+        clinic.files.export(caller, ExportRequest(what))
     with pytest.raises(errors.Forbidden):
-        service.submit_export(caller, ExportRequest(what))
+        clinic.files.submit_export(caller, ExportRequest(what))
 
 
 @pytest.mark.parametrize(
@@ -492,28 +495,70 @@ def test_who_may_not_have_rows_gets_none(
     ],
 )
 def test_what_cannot_be_exported_is_refused_before_anything_is_read(
-    begin: Transactions, service: Files, wanted: ExportRequest
+    clinic: Clinic, wanted: ExportRequest
 ) -> None:
     with pytest.raises(errors.InvalidRequest):
-        service.export(ADMIN, wanted)
-    with begin(read_only=True) as transaction:
-        assert transaction.audit_trail.page(after=None, limit=1).items == ()
+        clinic.files.export(ADMIN, wanted)
+    assert not clinic.contents.events
 
 
-def test_a_job_makes_the_same_file(begin: Transactions, service: Files) -> None:
-    fill(begin)
+def test_a_job_makes_the_same_file(clinic: Clinic) -> None:
+    fill(clinic)
     wanted = ExportRequest(
         Exported.PREDICTIONS, Format.CSV, content=True, created_from=START + HOUR
     )
-    job = service.submit_export(CLIENT, wanted)
-    with begin(read_only=True) as transaction:
-        stored = transaction.jobs.get(job.id)
-    assert stored is not None
-    result = service.run_export(stored, Worker())
+    job = clinic.files.submit_export(CLIENT, wanted)
+    result = clinic.files.run_export(clinic.contents.jobs[job.id], Worker())
     assert result == {"rows": 5, "location": f"/v1/jobs/{job.id}/result"}
-    assert service.store.stored == {
-        f"jobs/{job.id}/result/00000000.csv": b"".join(service.export(CLIENT, wanted))
+    assert clinic.disk.stored == {
+        f"jobs/{job.id}/result/00000000.csv": b"".join(clinic.files.export(CLIENT, wanted))
     }
+
+
+@ON_BOTH
+@pytest.mark.parametrize("written", list(Format))
+def test_a_job_that_is_killed_again_and_again_goes_on_where_it_was(
+    clinic: Clinic, written: Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAGE", 2)
+    monkeypatch.setattr(module, "PART_S", -1.0)  # a part for each page
+    fill(clinic)
+    wanted = ExportRequest(Exported.PREDICTIONS, written)
+    whole = b"".join(clinic.files.export(LEAD, wanted))
+    job = clinic.files.submit_export(LEAD, wanted)
+    deaths = 0
+    while True:
+        worker = Worker(die_at=2)  # with its second part
+        try:
+            result = clinic.files.run_export(job, worker)
+        except Died:
+            deaths += 1
+            job = replace(job, checkpoint=worker.kept or job.checkpoint)
+            with clinic.begin() as transaction:  # it was not there when the export began
+                add_predictions(transaction, prediction())
+        else:
+            break
+    store = clinic.disk
+    assert b"".join(store.stored[name] for name in sorted(store.stored)) == whole
+    assert deaths == 3
+    assert result["rows"] == whole.count(b"\n") - (written is Format.CSV)
+
+
+def test_a_worker_that_lost_its_export_writes_no_file(clinic: Clinic) -> None:
+    fill(clinic)
+    job = clinic.files.submit_export(LEAD, ExportRequest(Exported.PREDICTIONS))
+    with pytest.raises(Died):
+        clinic.files.run_export(job, Worker(die_at=1))
+    assert clinic.disk.stored == {}
+
+
+def test_only_an_export_that_is_streamed_has_a_longest_time(clinic: Clinic) -> None:
+    fill(clinic)
+    slow = replace(clinic.files, stopwatch=count(0, 700).__next__)
+    wanted = ExportRequest(Exported.PREDICTIONS)
+    with pytest.raises(errors.StorageSlow):
+        b"".join(slow.export(LEAD, wanted))
+    assert slow.run_export(slow.submit_export(LEAD, wanted), Worker())["rows"]
 
 
 def test_every_row_has_the_columns_of_its_kind() -> None:

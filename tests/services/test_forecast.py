@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.errors import InvalidRequest
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.predictions import Decision, Document, Reason
-from setwise.service.domain.reports import Evidence, verdict
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.analysis.advice import Advice, advise
 from setwise.service.services.analysis.forecast import forecasts
@@ -27,6 +27,7 @@ from tests.samples import (
     add_predictions,
     annotation,
     change,
+    checked,
     leased,
     outcome,
     prediction,
@@ -126,7 +127,7 @@ def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Transactions) 
 
     def verdicts() -> list[bool | None]:
         with begin(read_only=True) as transaction:
-            return [verdict(one) for one in transaction.history.evidence(9, with_labels=False)]
+            return [one.right for one in transaction.evidence.recent(9, with_content=False)]
 
     assert verdicts() == [True]
     with begin() as transaction:
@@ -149,13 +150,12 @@ def test_what_cannot_be_previewed_is_refused(begin: Transactions) -> None:
             building.reports(begin).reliability(LEAD, documents)
 
 
-def evidence(confidence: float, right: bool | None, **fields: object) -> Evidence:
-    return Evidence(
-        confidence, False, Reason.BELOW_THRESHOLD, START, reviewer_agreed=right, **fields
-    )
+def evidence(confidence: float, right: bool | None, **fields: object) -> CheckedDocument:
+    fields = {"confidence": confidence, "reason": Reason.BELOW_THRESHOLD} | fields
+    return checked(reviewer=right, **fields)
 
 
-def advised(found: list[Evidence], target: float) -> Advice:
+def advised(found: list[CheckedDocument], target: float) -> Advice:
     steps = sorted({one.confidence for one in found})
     made = forecasts(found, steps, sendable=[True] * len(found), risk=0.1, days=1)
     return advise(made, target, 0.1)

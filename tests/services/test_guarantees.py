@@ -9,51 +9,50 @@ import pytest
 from setwise.models.guarantees.certificates import Certificate
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.models.guarantees.thresholds import certify_adjudicated
-from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
-from setwise.service.domain.certification import AuditedPrediction, gather
-from setwise.service.domain.routing.audits import READING_TIME, Identity, RereadDraw
-from setwise.service.domain.truth import AuditReading
+from setwise.service.domain.certification.proofs import gather
+from setwise.service.domain.evidence import CheckedDocument, one_of_each
+from setwise.service.domain.routing.audits import READING_TIME
 from tests.fakes import START
+from tests.samples import checked
 
 TARGET, RISK = 0.9, 0.1
 NOW = START + timedelta(days=60)
 READ_BY = NOW - READING_TIME
 
-RIGHT, WRONG = AuditReading(("a",), ("a",)), AuditReading(("b",), ("b",))
-
 
 def audits(
     right: Sequence[bool], finished: Sequence[bool], days: float = 60
-) -> list[AuditedPrediction]:
+) -> list[CheckedDocument]:
     """Return audits of documents that came evenly until now."""
     n = len(right)
     return [
-        AuditedPrediction(
-            id=f"{place:06}",
-            client_id="billing",
-            name=f"note-{place}",
+        audit(
+            place,
+            good if done else None,
             confidence=0.95,
             draw=place / (2 * n),
-            policy_version="p",
             created_at=NOW - timedelta(days=days * (n - place) / n),
-            labels=("a",),
-            reading=(RIGHT if good else WRONG) if done else None,
-            reread=RereadDraw(1.0, 0.5),
         )
         for place, (good, done) in enumerate(zip(right, finished, strict=True))
     ]
 
 
-def certified(found: Sequence[AuditedPrediction]) -> bool:
+def audit(place: int, right: bool | None, **fields: object) -> CheckedDocument:
+    """Return an audit that a lead has read; None is not read yet."""
+    said = None if right is None else ("a",) if right else ("b",)
+    return checked(f"{place:06}", said, said, **{"reread_rate": 1.0, **fields})
+
+
+def certified(found: Sequence[CheckedDocument]) -> bool:
     """Return whether one attempt at the whole risk certifies a threshold."""
     gathered = gather(found, {"p": ()}, rules=(), read_by=READ_BY)
     result = certify_adjudicated(
         [0.95] * 100,
         [one.confidence for one in gathered.audits],
-        [one.counts()[0] for one in gathered.audits],
-        [one.counts()[1] for one in gathered.audits],
+        [one.errors[0] for one in gathered.audits],
+        [one.errors[1] for one in gathered.audits],
         1.0,
-        [one.reread.draw for one in gathered.audits],
+        [one.reread_draw for one in gathered.audits],
         target=TARGET,
         risk=RISK,
     )
@@ -88,14 +87,7 @@ def test_audits_that_are_read_in_time_prove_a_good_threshold() -> None:
 def bets(right: Sequence[bool], finished: Sequence[bool], now: datetime) -> list[bool]:
     """Return the detector's bets on audits, ten a day from the start."""
     watched = [
-        WatchedAudit(
-            "id",
-            at,
-            TARGET,
-            good if done else None,
-            at if done else None,
-            Identity("a", f"{place}", None),
-        )
+        audit(place, good if done else None, created_at=at)
         for place, (good, done) in enumerate(zip(right, finished, strict=True))
         if (at := START + timedelta(days=place / 10)) <= now
     ]
@@ -138,11 +130,11 @@ def test_documents_that_come_twice_raise_no_more_false_alarms_than_promised() ->
     for _ in range(100):
         right = random.random(400) < TARGET
         twice = [
-            WatchedAudit("id", START, TARGET, good, START, Identity("a", f"{place}", place / 400))
+            audit(place, good, draw=place / 400)
             for place, good in enumerate(right.tolist())
             for _ in range(2)
         ]
-        single = [one.right is True for one in one_for_each_document(twice)]
+        single = [one.found_right is True for one in one_of_each(twice)]
         alarms += bool(drift_statistic(single, TARGET).max() >= 2000)
     assert alarms <= 100 * 400 / 2000
 
@@ -157,15 +149,12 @@ def weeks_below_target(random: np.random.Generator, reread_rate: float, beta: fl
     agreed = right | ((week >= 9) & (random.random(len(week)) < beta))
     reread = agreed & (random.random(len(week)) < reread_rate)
     watched = [
-        WatchedAudit(
-            prediction_id="id",
-            predicted_at=START,
-            target_accuracy=TARGET,
-            right=bool(good if again or not says else True),
-            finished_at=START,
-            document=Identity("a", f"{place}", None),
-            agreed=bool(says),
-            chance=reread_rate if again else None,
+        checked(
+            f"{place}",
+            ("a",) if says else ("b",),
+            (("a",) if good else ("b",)) if again or not says else None,
+            reread_rate=reread_rate,
+            reread_draw=0.0 if again else 1.0,
         )
         for place, (good, says, again) in enumerate(zip(right, agreed, reread, strict=True))
     ]

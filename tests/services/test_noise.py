@@ -28,6 +28,7 @@ from setwise.service.services.analysis.rates import group_rates, refuse_contradi
 from setwise.service.services.annotators import Annotators
 from setwise.service.stores.database import new_id
 from tests.fakes import START, FakeClock
+from tests.kit.databases import Database
 from tests.samples import (
     ADMIN,
     ANN,
@@ -41,7 +42,6 @@ from tests.samples import (
     prediction,
     task,
 )
-from tests.sqlite import Database
 
 RIGHT, WRONG = ("a", "b"), ("c",)
 REREAD = 0.5

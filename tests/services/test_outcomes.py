@@ -1,17 +1,19 @@
 """Outcomes: stored once, told where something was wrong."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 
 from setwise.service.domain.errors import InvalidRequest, PredictionNotFound
+from setwise.service.domain.outcomes import ECHO_WITHIN, ECHOES, Sampling
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.webhooks import Message, MessageType
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
-from tests.database import ON_BOTH
 from tests.fakes import FakeClock, FakePredictors
+from tests.kit.databases import ON_BOTH
 from tests.samples import ADMIN, CLIENT, LEAD, OTHER_CLIENT, add_predictions, prediction
 
 
@@ -118,3 +120,77 @@ def test_reports_at_the_same_time_get_numbers_of_their_own(
     found = outcomes.page(CLIENT, made.id)
     assert [outcome.number for outcome in found] == [1, 2, 3, 4]
     assert sum(new) == 4
+
+
+def right(begin: Transactions, made: Prediction) -> bool | None:
+    """Return what the evidence says of a prediction."""
+    with begin(read_only=True) as transaction:
+        (document,) = [
+            each
+            for each in transaction.evidence.recent(50, with_content=False)
+            if each.id == made.id
+        ]
+    return document.right
+
+
+@ON_BOTH
+@pytest.mark.parametrize(
+    ("sampling", "counts"),
+    [
+        (Sampling.ALL, True),
+        (Sampling.RANDOM_SHARE, True),
+        (Sampling.ONLY_FAILURES, False),
+        (Sampling.ONLY_ON_REQUEST, False),
+        (None, True),
+    ],
+)
+def test_outcomes_of_chosen_documents_correct_and_are_no_evidence(
+    begin: Transactions, outcomes: Outcomes, sampling: Sampling | None, counts: bool
+) -> None:
+    made = stored(begin, sent=True)
+    report = outcomes.report(CLIENT, made.id, ["a", "c"], "billing", sampling=sampling)
+    assert report.outcome.counts is counts
+    assert right(begin, made) is (False if counts else None)
+    (message,) = messages(begin)
+    assert message.data["labels"] == ["a", "c"]
+    assert outcomes.page(CLIENT, made.id) == [report.outcome]
+
+
+@ON_BOTH
+def test_a_source_states_once_on_which_documents_it_reports(
+    begin: Transactions, outcomes: Outcomes
+) -> None:
+    first, second, third = (stored(begin, sent=True) for _ in range(3))
+    outcomes.report(CLIENT, first.id, ["c"], "desk", sampling=Sampling.ONLY_FAILURES)
+    later = outcomes.report(CLIENT, second.id, ["c"], "desk").outcome
+    assert later.sampling is Sampling.ONLY_FAILURES
+    assert outcomes.report(CLIENT, third.id, ["c"], "billing").outcome.sampling is Sampling.ALL
+    assert outcomes.report(ADMIN, third.id, ["c"], "desk").outcome.sampling is Sampling.ALL
+    repeated = outcomes.report(CLIENT, second.id, ["c"], "desk", sampling=Sampling.ALL)
+    assert (repeated.new, repeated.outcome.counts) == (True, True)
+    assert right(begin, second) is False
+
+
+@ON_BOTH
+def test_a_source_that_only_repeats_what_was_answered_is_no_evidence(begin: Transactions) -> None:
+    clock = FakeClock()
+    outcomes = Outcomes(begin, clock, new_id, FakePredictors())
+
+    def report(*labels: str, waits: timedelta, source: str = "echo") -> tuple[Prediction, bool]:
+        made = prediction(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
+        made = made._replace(created_at=clock() - waits)
+        with begin() as transaction:
+            add_predictions(transaction, made)
+        return made, outcomes.report(CLIENT, made.id, labels, source).outcome.counts
+
+    at_once, late = timedelta(seconds=1), ECHO_WITHIN + timedelta(seconds=1)
+    counted = [report("a", "b", waits=at_once)[1] for _ in range(ECHOES - 1)]
+    assert all(counted)
+    made, counts = report("a", "b", waits=at_once)
+    assert not counts
+    assert right(begin, made) is None
+    assert report("a", "b", waits=at_once, source="billing")[1]
+    # A report that the service did not answer, or that took its time, breaks the row.
+    for labels, waits in ((("c",), at_once), (("a", "b"), late)):
+        assert report(*labels, waits=waits)[1]
+        assert report("a", "b", waits=at_once)[1]

@@ -11,9 +11,9 @@ from setwise.service.domain.predictions import Document, Submission
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan
 from tests import building
-from tests.loop import RIGHT, WRONG, Loop
+from tests.kit.databases import Database
+from tests.kit.loop import RIGHT, WRONG, Loop
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
-from tests.sqlite import Database
 
 RATES = AuditPlan(certification_rate=0.1, ramp_up_rate=0.4, gold_reread_rate=1.0)
 A_WEEK = 40

@@ -7,8 +7,8 @@ from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.services.policy import Policies
 from tests.fakes import FakeClock, FakeIds
+from tests.kit.databases import Database
 from tests.samples import ADMIN, add_predictions, certification, change, prediction
-from tests.sqlite import Database
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from tests.building import predict_one, results
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictor, FakePredictors
+from tests.kit.databases import Database
 from tests.samples import ADMIN, CLIENT, LEAD, change, prediction, task
-from tests.sqlite import Database
 
 ANSWER = {"labels": ["a", "b"]}
 

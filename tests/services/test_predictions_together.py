@@ -21,7 +21,6 @@ from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.services.predictions import Predictions, all_predicted
 from setwise.service.stores.transaction import Transactions
 from tests.building import results
-from tests.database import ON_BOTH
 from tests.fakes import (
     LOTTERY,
     START,
@@ -30,8 +29,8 @@ from tests.fakes import (
     FakePredictor,
     FakePredictors,
 )
+from tests.kit.databases import ON_BOTH, Database
 from tests.samples import ANN, CLIENT, OTHER_CLIENT, change
-from tests.sqlite import Database
 
 KEY = IdempotencyKey("order-1", "digest of the body")
 

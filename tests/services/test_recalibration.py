@@ -3,7 +3,7 @@
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -46,22 +46,15 @@ from setwise.service.domain.recalibration.report import (
     OriginalRows,
 )
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
-from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predictions, all_predicted
-from setwise.service.services.reviews import Reviews
+from setwise.service.services.predictions import all_predicted
 from setwise.service.stores.transaction import Transactions
-from tests import building
 from tests.fakes import (
-    LOTTERY,
-    FakeCalibrators,
-    FakeClock,
-    FakeIds,
-    FakeLoader,
     FakePredictor,
-    FakePredictors,
     scored_set,
 )
-from tests.loop import settle_all
+from tests.kit.clinic import Clinic
+from tests.kit.databases import Database
+from tests.kit.loop import settle_all
 from tests.samples import (
     ADMIN,
     ANN,
@@ -74,7 +67,6 @@ from tests.samples import (
     outcome,
     trip,
 )
-from tests.sqlite import Database
 
 RIGHT, WRONG = ["a", "b"], ["c"]
 
@@ -85,26 +77,16 @@ def overconfident(confidence: float) -> float:
 
 
 @dataclass
-class Loop:
-    """A service on any database whose model answers RIGHT, too sure of itself."""
+class Loop(Clinic):
+    """A clinic whose model answers RIGHT, too sure of itself."""
 
-    begin: Transactions
-    now: FakeClock = field(default_factory=FakeClock)
-    new_id: FakeIds = field(default_factory=lambda: FakeIds(0x7200_0000_0000))
     documents: int = 0
     seed: int = 1
 
     def __post_init__(self) -> None:
-        parts = (self.begin, self.now, self.new_id)
         self.draw = random.Random(self.seed)
-        self.predictors, self.loader = FakePredictors(), FakeLoader()
-        self.calibrators = FakeCalibrators()
-        self.change_policy = Policies(*parts).change
-        self.predictions = Predictions(self.predictors, *parts, LOTTERY)
-        self.reviews = Reviews(*parts, FakePredictors(), LOTTERY, most_leases=100_000)
-        self.recalibration = building.recalibration(
-            *parts, loader=self.loader, calibrators=self.calibrators
-        )
+        self.reviewing = {"most_leases": 100_000}
+        self.change_policy = self.policies.change
         self.model = model("sha256:model")
         self.told: list[tuple[float, str]] = []
 
@@ -191,9 +173,10 @@ def test_reviews_teach_how_sure_to_be(loop: Loop) -> None:
     assert after.brier.value < before.brier.value
     assert after.alignment_error.value < before.alignment_error.value / 3
     assert made.report.comparison.p_value < 0.01
-    judged = [half.judgement.sentence for half in (before, after)]
-    assert ["numbers are off" in sentence for sentence in judged] == [True, False]
-    assert all("(AUROC 0." in sentence for sentence in judged)
+    judged = [half.judgement for half in (before, after)]
+    assert [judgement.ece.low > 0.0 for judgement in judged] == [True, False]
+    assert [judgement.calibrated_p < 0.05 for judgement in judged] == [True, False]
+    assert all("(AUROC 0." in judgement.sentence for judgement in judged)
     assert made.report.rows.used == 400
     assert made.replaces == "sha256:calibrator"
     assert made.version != made.replaces

@@ -5,8 +5,8 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.services.reports import Counts
 from tests import building
 from tests.fakes import START
+from tests.kit.databases import Database
 from tests.samples import ANN, LEAD, add_predictions, leased, prediction, task
-from tests.sqlite import Database
 
 
 def test_an_empty_service_counts_nothing() -> None:
@@ -41,4 +41,5 @@ def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
         Reason.BREAKER: 0,
         Reason.NO_THRESHOLD: 0,
         Reason.OUT_OF_DOMAIN: 1,
+        Reason.NO_MODEL: 0,
     }

@@ -26,12 +26,12 @@ from setwise.service.services.retraining import Retraining
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import FakeLoader, FakeStore
-from tests.loop import Loop
+from tests.kit.databases import Database
+from tests.kit.loop import Loop
 from tests.models.corpora import answers_of
 from tests.samples import ADMIN, ANN, model
 from tests.services.test_certification_of_candidates import Better
 from tests.services.test_files import Worker
-from tests.sqlite import Database
 from tests.trained import LABELS, documents, write_documents
 
 OLD = replace(
@@ -44,12 +44,11 @@ class Office(Loop):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        loader, parts = FakeLoader(Better()), (self.begin, self.now, self.new_id)
-        self.models = building.models(*parts, loader=loader)
+        self.loader = FakeLoader(Better())
         self.retraining = Retraining(
-            *parts,
+            *self.parts,
             models=self.models,
-            certifications=building.certifications(*parts, loader=loader),
+            certifications=building.certifications(*self.parts, loader=self.loader),
             lease_clock=self.now,
         )
         with self.begin() as transaction:
@@ -331,11 +330,11 @@ def test_an_external_model_learns_which_set_to_announce_and_keeps_all_its_labels
 def test_too_few_documents_are_refused(tmp_path: Path) -> None:
     rows = [(decided(place, 9), None) for place in range(20)]
     options: Any = {"preset": None, "target": tmp_path, "report": no_report}
-    known = [label for row, _ in rows for label in row["labels"]]
-    with pytest.raises(NotEnoughReviews, match=r"20 documents .* 200 are needed"):
-        analysis.fit_again(rows, None, None, labels=known, **options)
-    with pytest.raises(NotEnoughReviews, match="20 left out: fewer than 10 of them have a label"):
+    with pytest.raises(NotEnoughReviews, match=r"20 documents .* 60 are needed"):
         analysis.fit_again(rows, None, None, **options)
+    external = replace(OLD, summary={"kind": "external"})
+    with pytest.raises(NotEnoughReviews, match=r"0 documents .* 200 are needed"):
+        analysis.fit_again(rows, None, external, **options)
 
 
 def test_a_cancelled_job_stops_while_it_reads_the_history(

@@ -24,8 +24,8 @@ from setwise.service.domain.errors import Conflict, ServiceError, StaleVersion, 
 from setwise.service.domain.reviews import ReviewState, ReviewTask
 from setwise.service.services.reviews import Reviews
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
+from tests.kit.databases import Database
 from tests.samples import ADMIN, ANN, BEN, CAT, LEAD, add_predictions, task
-from tests.sqlite import Database
 
 LEASE = timedelta(minutes=15)
 MOST_LEASES = 3

@@ -12,7 +12,7 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.reviews import QueueFilter
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.documents.selections import Refusal
-from tests.edge import Service
+from tests.kit.edge import Service
 from tests.samples import ADMIN, ANN, LEAD
 
 

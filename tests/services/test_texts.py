@@ -7,17 +7,15 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.accounts.callers import Caller
-from setwise.service.domain.audit_trail import PREDICTION_CREATED
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, HeldDecision, ReviewTask
 from setwise.service.domain.webhooks import DeliveryAttempt, DeliveryState, ReceiverResponse
 from setwise.service.services.documents import texts as module
-from setwise.service.services.documents.texts import Texts
 from setwise.service.stores.transaction import Transactions
-from tests.database import ON_BOTH
-from tests.fake_files import FakeFiles
-from tests.fakes import FakeClock, FakeIds
+from tests.fakes import START as NOW
+from tests.kit.clinic import Clinic
+from tests.kit.databases import ON_BOTH
 from tests.samples import (
     ADMIN,
     ANN,
@@ -31,7 +29,6 @@ from tests.samples import (
 )
 
 DAY = timedelta(days=1)
-NOW = FakeClock()()
 
 
 def real_id(age: timedelta, number: int) -> str:
@@ -48,24 +45,18 @@ def numbered() -> Callable[[], int]:
     return lambda: next(numbers)
 
 
-@pytest.fixture
-def archive(begin: Transactions, numbered: Callable[[], int]) -> "Archive":
-    return Archive(begin, numbered)
-
-
-class Archive:
-    """Documents of every age."""
+class Archive(Clinic):
+    """Documents of every age in a clinic."""
 
     def __init__(self, begin: Transactions, numbered: Callable[[], int]) -> None:
-        self.begin, self.number = begin, numbered
-        self.now = FakeClock()
-        self.files = FakeFiles()
-        self.texts = Texts(begin, self.now, FakeIds(0x3000_0000), self.files, retain_auto=30 * DAY)
+        super().__init__(begin)
+        self.number = numbered
+        self.texts = replace(self.texts, retain_auto=30 * DAY)
         self.purge = self.texts.purge
         self.purge_all = replace(self.texts, retain_reviewed=90 * DAY).purge
 
     def erase(self, caller: Caller, document_id: str) -> int:
-        return self.texts.erase(caller, document_id=document_id)
+        return self.texts.erase(caller, document_id=document_id).predictions
 
     def sent(self, age: timedelta, name: str = "note-1") -> Prediction:
         made = self._made(age, name, Decision.AUTO)
@@ -105,15 +96,7 @@ class Archive:
         return waiting.prediction
 
     def read(self, one: Prediction) -> Prediction:
-        with self.begin(read_only=True) as transaction:
-            kept = transaction.predictions.get(one.id)
-        assert kept is not None
-        return kept
-
-    def actions(self) -> list[str]:
-        with self.begin(read_only=True) as transaction:
-            events = transaction.audit_trail.page(after=None, limit=99).items
-        return [event.action for event in events if event.action != PREDICTION_CREATED]
+        return self.contents.predictions[one.id]
 
     def _made(self, age: timedelta, name: str, decision: Decision) -> Prediction:
         reason = Reason.ABOVE_THRESHOLD if decision is Decision.AUTO else Reason.BELOW_THRESHOLD
@@ -121,6 +104,11 @@ class Archive:
         document = Document(name, "fever, no cough", metadata={"ward": "west"}, answer=answer)
         made = prediction(document=document, decision=decision, reason=reason, created_at=NOW - age)
         return made._replace(id=real_id(age, self.number()))
+
+
+@pytest.fixture
+def archive(begin: Transactions, numbered: Callable[[], int]) -> Archive:
+    return Archive(begin, numbered)
 
 
 def without_words(one: Prediction) -> Prediction:

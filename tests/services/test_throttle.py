@@ -14,8 +14,17 @@ from setwise.service.domain.accounts import (
 )
 from setwise.service.domain.accounts.callers import ANONYMOUS
 from setwise.service.domain.errors import InvalidRequest, TooManyRequests, WrongPassword
+from tests.kit.clinic import Clinic
 from tests.samples import ADMIN
-from tests.services.test_accounts import FROM_HERE, HERE, PASSWORD, THERE, House
+from tests.services.test_accounts import (
+    FROM_HERE,
+    HERE,
+    PASSWORD,
+    THERE,
+    ann,
+    enter,
+    events,
+)
 
 KNOWN = Device("ann", "nonce")
 MANY = 250
@@ -23,38 +32,38 @@ MANY = 250
 
 
 @pytest.fixture
-def house() -> House:
-    house = House()
-    house.ann()
-    return house
+def clinic() -> Clinic:
+    clinic = Clinic()
+    ann(clinic)
+    return clinic
 
 
-def guess(house: House, n: int, *, login: str = "ann", address: str = "198.51.{}.{}") -> int:
+def guess(clinic: Clinic, n: int, *, login: str = "ann", address: str = "198.51.{}.{}") -> int:
     """Guess as soon as it is allowed, each time from elsewhere; return how many were checked."""
     checked = 0
     for number in range(n):
         where = address.format(number // 250, number % 250)
         try:
-            house.sessions.sign_in(login, f"wrong {number}", visitor=ANONYMOUS.calling_from(where))
+            clinic.sessions.sign_in(login, f"wrong {number}", visitor=ANONYMOUS.calling_from(where))
         except WrongPassword:
             checked += 1
         except TooManyRequests as refused:
             if refused.retry_after_s <= 900:
-                house.now.advance(seconds=refused.retry_after_s)
+                clinic.now.advance(seconds=refused.retry_after_s)
     return checked
 
 
-def test_guesses_are_slowed_and_then_stopped_without_a_look_at_the_password(house: House) -> None:
-    assert guess(house, ACCOUNT_BACKOFF.free) == ACCOUNT_BACKOFF.free
-    checked = len(house.passwords.checked)
+def test_guesses_are_slowed_and_then_stopped_without_a_look_at_the_password(clinic: Clinic) -> None:
+    assert guess(clinic, ACCOUNT_BACKOFF.free) == ACCOUNT_BACKOFF.free
+    checked = len(clinic.passwords.checked)
     with pytest.raises(TooManyRequests) as refused:
-        house.enter()  # the right one, too early
+        enter(clinic)  # the right one, too early
     assert 0 < refused.value.retry_after_s <= 2
-    assert len(house.passwords.checked) == checked
-    house.now.advance(seconds=refused.value.retry_after_s)
-    house.enter()
+    assert len(clinic.passwords.checked) == checked
+    clinic.now.advance(seconds=refused.value.retry_after_s)
+    enter(clinic)
     with pytest.raises(WrongPassword):  # the count starts over
-        house.enter("wrong")
+        enter(clinic, "wrong")
 
 
 @pytest.mark.parametrize(
@@ -67,76 +76,76 @@ def test_guesses_are_slowed_and_then_stopped_without_a_look_at_the_password(hous
     ],
 )
 def test_an_account_is_guessed_at_no_more_than_a_hundred_times(
-    house: House, login: str, address: str
+    clinic: Clinic, login: str, address: str
 ) -> None:
-    assert guess(house, MANY, login=login, address=address) == ACCOUNT_BACKOFF.most == 100
-    house.now.advance(hours=24 * 30)
+    assert guess(clinic, MANY, login=login, address=address) == ACCOUNT_BACKOFF.most == 100
+    clinic.now.advance(hours=24 * 30)
     with pytest.raises(TooManyRequests, match="ask an administrator"):
-        house.sessions.sign_in(login, PASSWORD, visitor=FROM_HERE)
+        clinic.sessions.sign_in(login, PASSWORD, visitor=FROM_HERE)
 
 
-def test_a_hundred_failures_take_a_day(house: House) -> None:
-    began = house.now()
-    guess(house, 200)
-    assert house.now() - began > timedelta(hours=20)
+def test_a_hundred_failures_take_a_day(clinic: Clinic) -> None:
+    began = clinic.now()
+    guess(clinic, 200)
+    assert clinic.now() - began > timedelta(hours=20)
 
 
-def test_whoever_signed_in_before_gets_in_past_the_guesses_of_strangers(house: House) -> None:
-    guess(house, MANY)
+def test_whoever_signed_in_before_gets_in_past_the_guesses_of_strangers(clinic: Clinic) -> None:
+    guess(clinic, MANY)
     for number in range(NETWORK_BACKOFF.free + 1):
         with suppress(WrongPassword, TooManyRequests):
-            house.sessions.sign_in(f"name{number}", "wrong", visitor=FROM_HERE)
-    house.sessions.sign_in("Ann", PASSWORD, visitor=FROM_HERE, device=KNOWN)
+            clinic.sessions.sign_in(f"name{number}", "wrong", visitor=FROM_HERE)
+    clinic.sessions.sign_in("Ann", PASSWORD, visitor=FROM_HERE, device=KNOWN)
     # Success there gives strangers no further guesses.
-    assert guess(house, 5) == 0
+    assert guess(clinic, 5) == 0
 
 
-def test_a_device_that_guesses_is_slowed_and_then_counts_as_a_stranger(house: House) -> None:
-    guess(house, MANY)
+def test_a_device_that_guesses_is_slowed_and_then_counts_as_a_stranger(clinic: Clinic) -> None:
+    guess(clinic, MANY)
     checked = 0
     for _ in range(200):
         try:
-            house.sessions.sign_in("ann", "wrong", visitor=FROM_HERE, device=KNOWN)
+            clinic.sessions.sign_in("ann", "wrong", visitor=FROM_HERE, device=KNOWN)
         except WrongPassword:
             checked += 1
         except TooManyRequests as refused:
-            house.now.advance(seconds=min(refused.retry_after_s, 900))
+            clinic.now.advance(seconds=min(refused.retry_after_s, 900))
     assert checked == DEVICE_BACKOFF.most == 10
 
 
-def test_the_device_of_one_person_opens_no_way_to_another(house: House) -> None:
-    guess(house, MANY)
+def test_the_device_of_one_person_opens_no_way_to_another(clinic: Clinic) -> None:
+    guess(clinic, MANY)
     with pytest.raises(TooManyRequests):
-        house.sessions.sign_in("ann", PASSWORD, visitor=FROM_HERE, device=Device("ben", "nonce"))
+        clinic.sessions.sign_in("ann", PASSWORD, visitor=FROM_HERE, device=Device("ben", "nonce"))
 
 
-def test_a_new_password_from_an_administrator_lets_the_owner_in(house: House) -> None:
-    guess(house, MANY)
-    house.people.change(ADMIN, "ann", password="another long password")
-    house.enter("another long password")
+def test_a_new_password_from_an_administrator_lets_the_owner_in(clinic: Clinic) -> None:
+    guess(clinic, MANY)
+    clinic.people.change(ADMIN, "ann", password="another long password")
+    enter(clinic, "another long password")
 
 
-def test_a_network_that_tries_many_names_is_slowed_too(house: House) -> None:
-    assert guess(house, 0) == 0
+def test_a_network_that_tries_many_names_is_slowed_too(clinic: Clinic) -> None:
+    assert guess(clinic, 0) == 0
     for number in range(NETWORK_BACKOFF.free):
         with pytest.raises(WrongPassword):
-            house.sessions.sign_in(f"name{number}", "wrong", visitor=ANONYMOUS.calling_from(THERE))
+            clinic.sessions.sign_in(f"name{number}", "wrong", visitor=ANONYMOUS.calling_from(THERE))
     with pytest.raises(TooManyRequests):
-        house.enter(address=THERE)
-    house.enter(address=HERE)
+        enter(clinic, address=THERE)
+    enter(clinic, address=HERE)
 
 
-def test_an_office_that_signs_in_rightly_is_never_slowed(house: House) -> None:
+def test_an_office_that_signs_in_rightly_is_never_slowed(clinic: Clinic) -> None:
     for _ in range(NETWORK_BACKOFF.free + 10):
-        house.enter()
+        enter(clinic)
 
 
-def test_guesses_of_the_present_password_are_slowed_and_leave_a_line(house: House) -> None:
-    stolen = house.sessions.open(house.enter())
-    mine = house.sessions.open(house.enter())
+def test_guesses_of_the_present_password_are_slowed_and_leave_a_line(clinic: Clinic) -> None:
+    stolen = clinic.sessions.open(enter(clinic))
+    mine = clinic.sessions.open(enter(clinic))
 
     def change(opened: object, old: str, new: str = "another long password") -> None:
-        house.sessions.change_password(opened.caller, opened.session, old, new)
+        clinic.sessions.change_password(opened.caller, opened.session, old, new)
 
     checked = 0
     for _ in range(200):
@@ -145,9 +154,9 @@ def test_guesses_of_the_present_password_are_slowed_and_leave_a_line(house: Hous
         except WrongPassword:
             checked += 1
         except TooManyRequests as refused:
-            house.now.advance(seconds=min(refused.retry_after_s, 900))
+            clinic.now.advance(seconds=min(refused.retry_after_s, 900))
     assert checked == CHANGE_BACKOFF.most
-    refused = [event for event in house.events() if event[0] == "person.password_refused"]
+    refused = [event for event in events(clinic) if event[0] == "person.password_refused"]
     assert len(refused) == checked
     for _ in range(CHANGE_BACKOFF.free + 1):  # the right password, a weak new one
         with pytest.raises(InvalidRequest):
@@ -156,14 +165,14 @@ def test_guesses_of_the_present_password_are_slowed_and_leave_a_line(house: Hous
 
 
 def test_an_attempt_whose_password_was_not_checked_does_not_count(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(*_: object) -> bool:
         raise TooManyRequests("busy", retry_after_s=5)
 
     with monkeypatch.context() as patched:
-        patched.setattr(house.passwords, "verify", busy)
+        patched.setattr(clinic.passwords, "verify", busy)
         for _ in range(ACCOUNT_BACKOFF.free + 1):
             with pytest.raises(TooManyRequests, match="busy"):
-                house.enter()
-    house.enter()
+                enter(clinic)
+    enter(clinic)

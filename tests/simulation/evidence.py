@@ -8,17 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise.service.domain.certification import (
-    AuditedPrediction,
+    Certification,
     CertificationEvidence,
     Scorer,
-    gather,
 )
-from setwise.service.domain.policy import first_policy
-from setwise.service.domain.routing.audits import READING_TIME, AuditPlan, RereadDraw
+from setwise.service.domain.certification.proofs import Gathered, gather
+from setwise.service.domain.evidence import CheckedDocument
+from setwise.service.domain.policy import Gate, first_policy
+from setwise.service.domain.routing.audits import READING_TIME, AuditPlan
 from setwise.service.domain.routing.rules import Rule
-from setwise.service.domain.truth import AuditReading
-from setwise.service.services.analysis.proofs import ProofQuestion, answer
+from setwise.service.services.analysis.proofs import SCHEDULE, ProofQuestion, answer
 from tests.fakes import START
+from tests.samples import checked
 
 NOW = START + timedelta(weeks=60)
 CONFIDENCE = 0.95
@@ -49,7 +50,7 @@ class Audits:
     """Whether leads have done all that waits for them."""
     policy_version: str = "now"
 
-    def __iter__(self) -> Iterator[AuditedPrediction]:
+    def __iter__(self) -> Iterator[CheckedDocument]:
         n = len(np.asarray(self.right))
         draws = np.arange(n) / (2 * n) if self.draws is None else self.draws
         columns = (self.right, self.weeks, draws, self.overlooked)
@@ -62,19 +63,18 @@ class Audits:
                 right or overlooked,
                 again < self.reread_rate or not (right or overlooked),
             )
-            lead = (label if right else "?",) if waits and self.led else None
-            reading = AuditReading((label if agrees else "?",), lead, waits and lead is None)
-            yield AuditedPrediction(
+            yield checked(
+                f"{self.policy_version}-{place}",
+                (label if agrees else "?",),
+                (label if right else "?",) if waits and self.led else None,
+                labels=(label,),
                 id=f"{place:06}",
-                client_id="billing",
-                name=f"{self.policy_version}-{place}",
                 confidence=confidence,
                 draw=draw,
                 policy_version=self.policy_version,
                 created_at=NOW - timedelta(weeks=weeks),
-                labels=(label,),
-                reading=reading,
-                reread=RereadDraw(self.reread_rate, again),
+                reread_rate=self.reread_rate,
+                reread_draw=again,
             )
 
 
@@ -99,3 +99,48 @@ def attempt(
 def certified(*parts: Audits, **rest: object) -> bool:
     """Return whether an attempt proves a threshold."""
     return attempt(*parts, **rest).certified
+
+
+def certification(evidence: CertificationEvidence, attempt: int) -> Certification:
+    """Return the attempt of that number, as it is stored."""
+    return Certification(
+        id=f"{attempt}",
+        scorer=Scorer("m", "c"),
+        policy_version="now",
+        target_accuracy=evidence.target,
+        risk=GATE.risk,
+        attempt=attempt,
+        threshold=evidence.threshold,
+        reason=evidence.reason,
+        further_audits=evidence.further_audits,
+        evidence=evidence,
+        requested_by="system",
+        created_at=NOW,
+    )
+
+
+def question_of(
+    audits: Sequence[CheckedDocument],
+    attempts: Sequence[Certification] = (),
+    gate: Gate = GATE,
+) -> ProofQuestion:
+    """Return what to prove from audits that all count, after these attempts."""
+    gathered = Gathered(tuple(audits), {})
+    asked = ProofQuestion(gate, Scorer("m", "c"), len(attempts) + 1, 1, gathered, 0)
+    return asked.after(attempts)
+
+
+def looks_by_schedule(
+    audits: Audits, predicted: Sequence[float], step: int = 100
+) -> list[Certification]:
+    """Return the looks at growing audits until one proves a threshold.
+
+    ``step``: Audits that come between two runs of the schedule.
+    """
+    drawn, attempts = list(audits), list[Certification]()
+    for n in range(step, len(drawn) + 1, step):
+        before = attempts[-1] if attempts else None
+        due = question_of(drawn[:n], attempts).due(SCHEDULE, before)
+        if due is not None:
+            attempts.append(certification(answer(due, predicted), len(attempts) + 1))
+    return attempts

@@ -11,9 +11,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from pydantic import SecretStr
-from sqlalchemy import event
 
-from setwise.service import build
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
@@ -25,8 +23,9 @@ from setwise.service.services.all import Services
 from setwise.service.services.ports import Predictor
 from setwise.service.settings import Settings
 from tests.fakes import FakeClock, FakeIds
+from tests.kit.databases import template
+from tests.kit.installation import installed
 from tests.simulation.streams import Drift, Labels, Stream
-from tests.sqlite import hurry, template
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 """A Monday morning."""
@@ -110,7 +109,7 @@ def _mistake(predicted: Labels, truth: Labels, labels: Sequence[str], draw: Rand
 
 @dataclass(frozen=True)
 class Office:
-    """A service without a network, and its people."""
+    """The people of the kit's installation, without a network."""
 
     services: Services
     clock: FakeClock
@@ -128,22 +127,18 @@ def open_office(scenario: Scenario, stream: Stream) -> Iterator[Office]:
         settings = _settings(Path(folder), scenario)
         shutil.copyfile(template(), Path(folder) / "setwise.db")
         configure_logging(settings.log_level, settings.log_format)
-        source = None if stream.predictor is None else Always(stream.predictor)
-        application = build.build(
-            settings,
+        with installed(
+            settings.data_dir,
+            settings.database_url,
+            *([] if stream.artifact is None else [stream.artifact]),
+            roles=(),
+            settings=settings,
             clock=clock,
             ids=FakeIds(),
-            predictors=source,
+            predictors=None if stream.predictor is None else Always(stream.predictor),
             run_length=scenario.run_length,
-        )
-        event.listen(application.engine, "connect", hurry)
-        try:
-            if stream.artifact is not None:
-                model = application.services.models.add(SYSTEM, str(stream.artifact))
-                application.services.models.activate(SYSTEM, model.id)
-            yield _staff(application.services, clock, scenario)
-        finally:
-            application.close()
+        ) as site:
+            yield _staff(site.services, clock, scenario)
 
 
 def _settings(folder: Path, scenario: Scenario) -> Settings:

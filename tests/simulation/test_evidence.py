@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from setwise.models.guarantees.drift import drift_statistic
-from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
+from setwise.service.domain.evidence import one_of_each
 from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Document
-from setwise.service.domain.routing.audits import Identity, Lottery
+from setwise.service.domain.routing.audits import Lottery
 from setwise.service.domain.routing.rules import LabelRule
 from setwise.service.domain.routing.segments import SegmentBy
 from setwise.service.services.analysis.proofs import spent
-from tests.simulation.evidence import GATE, NOW, POLICY, Audits, attempt, certified
+from tests.samples import checked
+from tests.simulation.evidence import GATE, POLICY, Audits, attempt, certified
 
 Record = Callable[[str, object], None]
 
@@ -48,6 +49,32 @@ def test_second_readings_that_wait_do_not_hide_what_auditors_overlook(
                 overlooked=~right & (random.random(n) < 0.9),
                 reread_rate=0.3,
                 reread_draws=random.random(n),
+                led=False,
+            )
+        )
+    record_property("share", false / runs)
+    assert false <= at_most(SHARE, runs)
+
+
+@RUNS
+@pytest.mark.parametrize("copies", [3, 5])
+@pytest.mark.parametrize("n", [400, 1_200])
+def test_second_readings_that_wait_do_not_vanish_behind_copies(
+    n: int, copies: int, runs: int, record_property: Record
+) -> None:
+    """Copies are right or wrong together, but each draws its own second reading."""
+    random, false = np.random.default_rng(63), 0
+    for _ in range(runs):
+        right = random.random(n) < 0.895
+        overlooked = ~right & (random.random(n) < 0.9)
+        false += certified(
+            Audits(
+                np.tile(right, copies),
+                weeks=3.0,
+                draws=np.tile(np.arange(n) / (2 * n), copies),
+                overlooked=np.tile(overlooked, copies),
+                reread_rate=0.3,
+                reread_draws=random.random(n * copies),
                 led=False,
             )
         )
@@ -174,10 +201,10 @@ def test_near_copies_are_one_document(size: int, runs: int, record_property: Rec
         draws, right = near_copies(size, 400, random)
         false += certified(Audits(right, weeks=3.0, draws=draws))
         watched = [
-            WatchedAudit("id", NOW, 0.9, good, NOW, Identity("a", f"{place}", draw))
+            checked(f"{place}", ("a",) if good else ("b",), ("a",) if good else ("b",), draw=draw)
             for place, (draw, good) in enumerate(zip(draws, right, strict=True))
         ]
-        bets = [audit.right is True for audit in one_for_each_document(watched)]
+        bets = [audit.found_right is True for audit in one_of_each(watched)]
         alarms += bool(drift_statistic(bets, 0.9).max() >= 2_000)
     record_property("share", (false / runs, alarms / runs))
     assert false <= at_most(SHARE, runs)

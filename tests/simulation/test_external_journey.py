@@ -21,7 +21,7 @@ WRONG = {"court": 0.03, "finance": 0.03, "harvest": 0.6, "music": 0.7}
 """How often the other model misses a document about it."""
 
 SCENARIO = Scenario(
-    weeks=2,
+    weeks=3,
     documents=120,
     target=0.7,
     risk=0.2,

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from setwise.service.domain.certification import Bet, Certification, Scorer
+from setwise.service.domain.certification import Certification
+from setwise.service.domain.certification.proofs import Bet
 from setwise.service.domain.routing.segments import ALL, GateState
-from setwise.service.services.analysis.proofs import SCHEDULE, retested
-from tests.simulation.evidence import GATE, NOW, POLICY, Audits, attempt
+from setwise.service.services.analysis.proofs import SCHEDULE, answer, retested
+from tests.simulation.evidence import GATE, POLICY, Audits, certification, question_of
 
 STEP = 500
 
@@ -20,40 +21,25 @@ def lowest_share(random: np.random.Generator, n: int) -> float | None:
     """
     confidence, right = random.uniform(0.9, 0.94, n), random.random(n) < 0.92
     predicted = random.uniform(0.9, 0.94, 2_000).tolist()
-    gate, before, proof, place, since = GATE, None, None, 0, 0
+    drawn = list(Audits(right, weeks=3.0, confidence=confidence))
+    gate, attempts, proof, since = GATE, list[Certification](), None, 0
     for now in range(STEP, n + 1, STEP):
         if proof is not None:
             new = zip(confidence[since:now], right[since:now], strict=True)
             bets = [Bet(each, bool(good), 1.0) for each, good in new]
             threshold = retested(proof.proved(None), bets, POLICY.target_accuracy)
             gate = replace(gate, state=replace(gate.state, threshold=threshold))
-        if SCHEDULE.missing(gate, before, now) != 0:
+        before = attempts[-1] if attempts else None
+        due = question_of(drawn[:now], attempts, gate).due(SCHEDULE, before)
+        if due is None:
             continue
-        place += 1
-        drawn = Audits(right[:now], weeks=3.0, confidence=confidence[:now])
-        before = _certification(attempt(drawn, predicted=predicted, place=place), place)
+        before = certification(answer(due, predicted), len(attempts) + 1)
+        attempts.append(before)
         if before.threshold is not None:
             proof, since = before, now
             state = GateState(ALL, before.threshold, certificate_id=before.id)
             gate = replace(gate, state=state)
     return None if gate.threshold is None else float(np.mean(np.array(predicted) >= gate.threshold))
-
-
-def _certification(evidence, place: int) -> Certification:
-    return Certification(
-        id=f"{place}",
-        scorer=Scorer("m", "c"),
-        policy_version="now",
-        target_accuracy=POLICY.target_accuracy,
-        risk=GATE.risk,
-        attempt=place,
-        threshold=evidence.threshold,
-        reason=None,
-        further_audits=None,
-        evidence=evidence,
-        requested_by="system",
-        created_at=NOW,
-    )
 
 
 @pytest.mark.verify

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.database import BOTH
+from tests.kit.databases import BOTH
 
 
 @pytest.fixture(scope="module", params=BOTH)

@@ -63,8 +63,8 @@ def recent(transaction: Transaction) -> list[str]:
 
 
 def reviewed(transaction: Transaction) -> list[str]:
-    found = transaction.calibrations.reviewed(MODEL.version, limit=9)
-    return [one.prediction.id for one in found]
+    found = transaction.evidence.of_model(MODEL.version, limit=9)
+    return [one.id for one in found]
 
 
 def test_of_a_model_that_never_served_all_is_read(begin: Transactions) -> None:

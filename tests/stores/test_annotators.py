@@ -10,7 +10,6 @@ from setwise.service.domain.annotators import (
     Annotator,
     AnnotatorGroup,
     AnswerCounts,
-    AnswerPair,
     Rates,
     ReviewPace,
 )
@@ -18,6 +17,7 @@ from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.services.analysis.noise import gold_of_audits, within_group
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.samples import ANN, BEN, LEAD, add_predictions, annotation, change, prediction, task
@@ -116,13 +116,17 @@ def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Transac
         _say(transaction, never, BEN.id, audit, *WRONG)
         _say(transaction, never, LEAD.id, lead, *WRONG)
     with begin(read_only=True) as transaction:
-        gold = transaction.annotators.gold()
-        assert [one[1:] for one in gold] == [
-            (ANN.id, "coders", True, False, 0.5, 4.0, 0.25),
-            (ANN.id, "coders", False, True, 0.6, 1.0, 0.25),
-            (ANN.id, "coders", False, False, 0.7, 1.0, 0.25),
-            (BEN.id, DEFAULT_GROUP, False, False, 0.95, 1.0, 1.0),
-        ]
+        gold = gold_of_audits(transaction.evidence.audits_read())
+    assert [
+        (of.first_reviewer, of.first_group, of.first_agreed, of.lead_agreed, one.confidence)
+        for one, of in gold
+    ] == [
+        (ANN.id, "coders", True, False, 0.5),
+        (ANN.id, "coders", False, True, 0.6),
+        (ANN.id, "coders", False, False, 0.7),
+        (BEN.id, DEFAULT_GROUP, False, False, 0.95),
+    ]
+    assert [of.reread_rate for _, of in gold] == [0.25, 0.25, 0.25, 0.0]
 
 
 def test_pace_is_the_median_of_a_period(begin: Transactions) -> None:
@@ -151,7 +155,10 @@ def test_second_readings_are_found_by_group(begin: Transactions) -> None:
             _say(transaction, one, BEN.id, overlap, *WRONG, group=group, minutes=4)
     with begin(read_only=True) as transaction:
         store = transaction.annotators
-        assert store.pairs() == [AnswerPair("coders", True, False, 0.5)]
+        twice = transaction.evidence.read_twice()
+        ((one, of),) = within_group(twice, "coders")
+        assert (of.first_agreed, of.second_agreed, one.confidence) == (True, False, 0.5)
+        assert within_group(twice, DEFAULT_GROUP) == []
         assert store.answers() == {
             ANN.id: AnswerCounts(2, 0, 2.0, START + timedelta(minutes=2)),
             BEN.id: AnswerCounts(2, 2, 4.0, START + timedelta(minutes=4)),

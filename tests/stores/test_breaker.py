@@ -28,7 +28,7 @@ from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.building import predict_one
 from tests.fakes import LOTTERY, START, FakePredictors
-from tests.loop import unlike
+from tests.kit.loop import unlike
 from tests.samples import ADMIN, ANN, CLIENT, change, reset, trip
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,6 @@ from pathlib import Path
 import psycopg
 import pytest
 from sqlalchemy import Engine, event, make_url, text
-from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from setwise.service.domain.errors import StorageDamaged, StorageSlow, StorageUnavailable
 from setwise.service.domain.predictions import Document, PredictionFilter
@@ -20,7 +19,7 @@ from setwise.service.stores.database import POOL_SIZE, create, sqlite_path
 from setwise.service.stores.tables import metadata
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import migrate
-from tests.database import PostgresServer, find_binaries, run_server
+from tests.kit.postgres import PostgresServer, find_binaries, run_server
 from tests.samples import add_predictions, prediction
 
 
@@ -383,6 +382,6 @@ def test_a_process_opens_no_more_connections_than_its_pool_may(
     with ExitStack() as opened:
         for _ in range(3):
             opened.enter_context(engine.connect())
-        with pytest.raises(PoolExhausted):
+        with pytest.raises(StorageUnavailable, match="every connection is in use"):
             engine.connect()
     engine.dispose()

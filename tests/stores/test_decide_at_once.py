@@ -9,10 +9,9 @@ from sqlalchemy import Engine
 
 from setwise.service.domain.errors import LeaseLost, ReviewAlreadyDecided
 from setwise.service.domain.reviews import ReviewState
-from setwise.service.services.reviews import Reviews
 from setwise.service.stores.database import new_id, utc_now
 from setwise.service.stores.transaction import Transactions
-from tests.fakes import LOTTERY, FakePredictors
+from tests.kit.clinic import Clinic
 from tests.stores.test_concurrency import THREADS, at_once, begin, count, fill, reviewers
 
 __all__ = ["begin"]  # a fixture
@@ -20,48 +19,42 @@ __all__ = ["begin"]  # a fixture
 ROUNDS = 5
 
 
-class Desk:
-    """The services of the desk."""
-
-    def __init__(self, begin: Transactions, window: timedelta) -> None:
-        parts = (begin, utc_now, new_id)
-        reviews = Reviews(*parts, FakePredictors(), LOTTERY, undo_window=window)
-        self.claim, self.decide, self.undo = reviews.claim, reviews.decide, reviews.undo
-        self.settle, self.settle_of = reviews.submit_decisions, reviews.submit_decisions_of
-        self.reviews = reviews
+def on(begin: Transactions, window: timedelta) -> Clinic:
+    """Return the services, with a time in which a decision may be undone."""
+    return Clinic(begin, utc_now, new_id, reviewing={"undo_window": window})
 
 
 def test_a_decision_sent_twenty_times_at_once_is_one(begin: Transactions, engine: Engine) -> None:
     fill(begin, 1)
-    desk = Desk(begin, timedelta(0))
+    clinic = on(begin, timedelta(0))
     (who,) = reviewers(1)
-    task = desk.claim(who)
+    task = clinic.claim(who)
     assert task is not None
-    send = partial(desk.decide, who, task.id, ["a"], None, task.version)
+    send = partial(clinic.reviews.decide, who, task.id, ["a"], None, task.version)
     assert {decided.undo_s for decided in at_once([send] * THREADS)} == {0}
     assert count(engine, "annotations") == 1
     assert count(engine, "outbox_messages") == 1
 
 
 def test_a_decision_is_either_settled_or_taken_back(begin: Transactions, engine: Engine) -> None:
-    desk = Desk(begin, timedelta(hours=1))
+    clinic = on(begin, timedelta(hours=1))
     (who,) = reviewers(1)
     outcomes: Counter[str] = Counter()
     for turn in range(ROUNDS):
         fill(begin, 1)
-        task = desk.claim(who)
+        task = clinic.claim(who)
         assert task is not None
-        decided = desk.decide(who, task.id, ["a"], None, task.version).task
+        decided = clinic.reviews.decide(who, task.id, ["a"], None, task.version).task
 
         def undo(task_id: str = decided.id) -> str:
             try:
-                desk.undo(who, task_id)
+                clinic.reviews.undo(who, task_id)
             except (ReviewAlreadyDecided, LeaseLost):
                 return "late"
             return "undone"
 
         def settle() -> str:
-            return "settled" if desk.settle_of(who.id) else "nothing"
+            return "settled" if clinic.reviews.submit_decisions_of(who.id) else "nothing"
 
         # The order in which threads start decides who is first; both orders shall happen.
         calls = [undo, *[settle] * 3] if turn % 2 else [*[settle] * 3, undo]
@@ -75,8 +68,8 @@ def test_a_decision_is_either_settled_or_taken_back(begin: Transactions, engine:
         assert (annotated is not None) == bool(said["settled"])
         outcomes += said
         if said["undone"]:
-            desk.decide(who, after.id, ["b"], None, after.version)
-            assert desk.settle_of(who.id) == 1
+            clinic.reviews.decide(who, after.id, ["b"], None, after.version)
+            assert clinic.reviews.submit_decisions_of(who.id) == 1
     assert count(engine, "annotations") == ROUNDS
     assert outcomes["undone"] + outcomes["settled"] == ROUNDS
 
@@ -87,15 +80,15 @@ def test_workers_that_meet_settle_each_decision_once(
 ) -> None:
     people = reviewers(8)
     fill(begin, len(people))
-    desk = Desk(begin, timedelta(0))
+    clinic = on(begin, timedelta(0))
     for who in people:
-        task = desk.claim(who)
+        task = clinic.claim(who)
         assert task is not None
         # As if the process had died between storing the decision and settling it.
         with begin() as transaction:
             locked = transaction.reviews.get(task.id, for_update=True)
             assert locked is not None
-            held = desk.reviews._decided(locked, who, ["a"], None, task.version)
+            held = clinic.reviews._decided(locked, who, ["a"], None, task.version)
             transaction.reviews.save(held)
-    assert sum(at_once([desk.settle] * workers)) == len(people)
+    assert sum(at_once([clinic.reviews.submit_decisions] * workers)) == len(people)
     assert count(engine, "annotations") == len(people)

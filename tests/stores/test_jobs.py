@@ -1,12 +1,13 @@
 """Durable jobs."""
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from setwise.service.domain.errors import JobUnfinished
-from setwise.service.domain.jobs import Job, JobFilter, JobState, RetryRule
+from setwise.service.domain.jobs import ALONE, Job, JobFilter, JobState, RetryRule
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import job
@@ -130,7 +131,8 @@ def page(begin: Transactions, after: str | None = None, limit: int = 50, **wante
 
 
 def test_jobs_are_listed_newest_first_and_filtered(begin: Transactions) -> None:
-    mine, other, done = job("fit", owner_id="me"), job("export", owner_id="you"), job("fit")
+    mine, other = job("fit", owner_id="me"), job("export", owner_id="you")
+    done = job("fit", owner_id="them")
     enqueue(begin, mine, other, done)
     with begin() as transaction:
         transaction.jobs.change(done.cancelled(START))
@@ -165,10 +167,15 @@ def test_a_checkpoint_is_kept_by_later_writes_and_fenced(begin: Transactions) ->
 
     def keep(one: Job, state: dict[str, object]) -> bool:
         with begin() as transaction:
-            return transaction.jobs.checkpoint(one.id, state, token=one.token)
+            return transaction.jobs.checkpoint(
+                replace(one, checkpoint=state, attempt=1), token=one.token
+            )
 
     assert not keep(lost, {"line": 1})
     assert keep(taken, {"line": 2})
+    stored = read(begin, taken.id)
+    assert stored is not None
+    assert (stored.checkpoint, stored.attempt) == ({"line": 2}, 1)
     assert save(begin, taken.continued(START, MINUTE, progress=0.5, message="on"))
     stored = read(begin, taken.id)
     assert stored is not None
@@ -176,7 +183,7 @@ def test_a_checkpoint_is_kept_by_later_writes_and_fenced(begin: Transactions) ->
 
 
 def test_a_cancelled_job_takes_no_more_writes_of_its_worker(begin: Transactions) -> None:
-    enqueue(begin, job("fit"))
+    enqueue(begin, job("fit", owner_id="me"))
     claimed = claim(begin)
     assert claimed is not None
     with begin() as transaction:
@@ -188,10 +195,48 @@ def test_a_cancelled_job_takes_no_more_writes_of_its_worker(begin: Transactions)
 
 
 def test_a_job_is_not_tried_again_beside_another_one_of_its_key(begin: Transactions) -> None:
-    old, new = job("fit", key="k"), job("fit", key="k")
+    old, new = (job("fit", key="k", owner_id="me") for _ in range(2))
     enqueue(begin, old)
     with begin() as transaction:
         transaction.jobs.change(old.cancelled(START))
     enqueue(begin, new)
     with pytest.raises(JobUnfinished), begin() as transaction:
         transaction.jobs.change(old.cancelled(START).retried(START))
+
+
+def test_of_a_kind_that_runs_alone_one_is_claimed_at_a_time(begin: Transactions) -> None:
+    (kind,) = ALONE
+    first, second, other = job(kind), job(kind), job("fit")
+    enqueue(begin, first, second, other)
+    running = claim(begin, kind)
+    assert running is not None
+    assert claim(begin, kind) is None
+    assert claim(begin, kind, "fit") == other.claimed(START, MINUTE)
+    # Once the lease of a dead worker has expired, its own job comes first.
+    again = claim(begin, kind, minutes=2)
+    assert again is not None
+    assert (again.id, again.token) == (running.id, 2)
+    assert claim(begin, kind, minutes=2) is None
+    assert save(begin, again.succeeded(None, START))
+    last = claim(begin, kind, minutes=2)
+    assert last is not None
+    assert {last.id, running.id} == {first.id, second.id}
+
+
+def test_workers_that_claim_at_the_same_time_get_one_of_a_kind_that_runs_alone(
+    begin: Transactions,
+) -> None:
+    (kind,) = ALONE
+    enqueue(begin, job(kind), job(kind))
+
+    def race() -> Job | None:
+        with begin() as transaction:
+            return transaction.jobs.claim([kind], START, MINUTE)
+
+    with ThreadPoolExecutor() as pool:
+        with begin() as transaction:
+            first = transaction.jobs.claim([kind], START, MINUTE)
+            second = pool.submit(race)
+            wait([second], timeout=0.2)  # it waits for this transaction, or has got the other job
+        assert first is not None
+        assert second.result() is None

@@ -1,16 +1,27 @@
 """Documents follow the catalogue: what was answered with a label reads as the one it became."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.documents import DocumentFilter
-from setwise.service.domain.errors import InvalidRequest, LabelNotFound, SimilarLabels, StaleVersion
+from setwise.service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    LabelNotFound,
+    SimilarLabels,
+    StaleVersion,
+    VersionRequired,
+)
+from setwise.service.domain.jobs import Job
 from setwise.service.domain.labels import (
     NO_ADDITIONS,
     UNNAMED,
@@ -20,235 +31,370 @@ from setwise.service.domain.labels import (
     LabelState,
     MissingLabels,
 )
-from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.truth import Check, check
-from setwise.service.services.labels import Labels
-from setwise.service.services.outcomes import Outcomes
-from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predictions
-from setwise.service.services.reviews import Reviews
+from setwise.service.domain.webhooks import Message, MessageType
+from setwise.service.services import labels as labels_service
+from setwise.service.services.labels import FOLLOW_LABEL, FORGET_LABEL
 from setwise.service.stores import tables
-from setwise.service.stores.database import new_id, utc_now
-from setwise.service.stores.transaction import Transaction, Transactions
-from tests.building import predict_one
-from tests.fakes import LOTTERY, FakePredictors
-from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change
+from setwise.service.stores.transaction import Transaction
+from tests.kit.clinic import Clinic
+from tests.kit.databases import places_of, statements_of
+from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD
 
 NEW = "J12.82"
 
 
-class Office:
-    """The services that give, rename and count labels."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.begin = Transactions(engine)
-        parts = self.begin, utc_now, new_id
-        predictors = FakePredictors()
-        self.predictions = Predictions(predictors, *parts, LOTTERY)
-        self.reviews = Reviews(*parts, predictors, LOTTERY)
-        self.outcomes = Outcomes(*parts, predictors)
-        self.labels = Labels(*parts, predictors)
-        self.policies = Policies(*parts)
-
-    def predict(self, words: str = "0.4", **policy: object) -> Prediction:
-        if policy:
-            self.policies.change(ADMIN, change(**policy), None)
-        return predict_one(self.predictions, CLIENT, Document(text=words))
-
-    def answer(self, labels: Sequence[str], *new: str, by=ANN, **rest: bool) -> None:
-        task = self.reviews.claim(by)
-        assert task is not None
-        additions = Additions(new, **rest)
-        self.reviews.complete(by, task.id, labels, None, task.version, additions=additions)
-
-    def decide(self, name: str, state: LabelState, **rest: str) -> CatalogueLabel:
-        stored = self.labels.get(LEAD, name)
-        return self.labels.change(LEAD, name, LabelChange(state, **rest), stored.version)
-
-    def final(self, prediction: Prediction) -> set[str]:
-        column = tables.final_labels.c
-        with self.begin._reads.connect() as connection:
-            query = select(column.label).where(column.prediction_id == prediction.id)
-            return set(connection.execute(query).scalars())
-
-    def messages(self) -> list[tuple[str, object]]:
-        with self.begin._reads.connect() as connection:
-            column = tables.outbox_messages.c
-            rows = connection.execute(select(column.type, column.data).order_by(column.ordinal))
-            return [(row.type.value, row.data) for row in rows]
+def predict(clinic: Clinic, words: str = "0.4") -> Prediction:
+    return clinic.predict(words, name=None)
 
 
-@pytest.fixture
-def office(engine: Engine) -> Office:
-    return Office(engine)
+def answer(clinic: Clinic, labels: Sequence[str], *new: str, by: Caller = ANN) -> None:
+    clinic.answer(by, labels, additions=Additions(new))
 
 
-def test_a_new_label_is_a_fact_and_waits_for_a_lead(office: Office) -> None:
-    prediction = office.predict()
-    office.answer([*prediction.scored.labels, NEW], NEW)
-    with office.begin(read_only=True) as transaction:
+def decide(clinic: Clinic, name: str, state: LabelState, **rest: object) -> CatalogueLabel:
+    stored = clinic.labels.get(LEAD, name)
+    return clinic.labels.change(LEAD, name, LabelChange(state, **rest), stored.version)
+
+
+def final(clinic: Clinic, prediction: Prediction) -> set[str]:
+    column = tables.final_labels.c
+    with clinic.engine.connect() as connection:
+        query = select(column.label).where(column.prediction_id == prediction.id)
+        return set(connection.execute(query).scalars())
+
+
+def told(clinic: Clinic) -> Message:
+    """Return the last message to programs."""
+    return [*clinic.contents.messages.values()][-1]
+
+
+def corrected(clinic: Clinic) -> list[Mapping[str, object]]:
+    """Return the content of each correction."""
+    messages = clinic.contents.messages.values()
+    return [each.data for each in messages if each.type is MessageType.DOCUMENT_CORRECTED]
+
+
+def following(clinic: Clinic, kind: str = FOLLOW_LABEL) -> list[Job]:
+    return [job for job in clinic.contents.jobs.values() if job.kind == kind]
+
+
+def test_a_new_label_is_a_fact_and_waits_for_a_lead(clinic: Clinic) -> None:
+    prediction = predict(clinic)
+    answer(clinic, [*prediction.scored.labels, NEW], NEW)
+    with clinic.begin(read_only=True) as transaction:
         (annotation,) = transaction.reviews.annotations_of(prediction.id)
     assert not annotation.agreed
     assert annotation.labels[-1] == NEW
-    assert office.final(prediction) == {*annotation.labels}
-    (stored,) = office.labels.catalogue(LEAD)
+    assert final(clinic, prediction) == {*annotation.labels}
+    (stored,) = clinic.labels.catalogue(LEAD)
     assert (stored.label, stored.state) == (NEW, LabelState.PROPOSED)
     assert (stored.proposed_by, stored.proposed_in) == (ANN.id, prediction.id)
-    assert [each.proposed_by for each in office.labels.catalogue(ANN)] == [None]
-    kind, data = office.messages()[-1]
-    assert (kind, data["labels"], data["label_missing"]) == (
-        "review.completed",
-        [*annotation.labels],
-        False,
-    )
+    assert [each.proposed_by for each in clinic.labels.catalogue(ANN)] == [None]
+    assert told(clinic).type is MessageType.REVIEW_COMPLETED
+    assert told(clinic).data["labels"] == [*annotation.labels]
+    assert told(clinic).data["label_missing"] is False
 
 
-def test_documents_follow_a_rename_and_history_keeps_what_was_written(office: Office) -> None:
-    prediction = office.predict()
-    office.answer(["a", "j12.82"], "j12.82")
-    renamed = office.decide("j12.82", LabelState.ACCEPTED, label=NEW)
+def test_documents_follow_a_rename_and_history_keeps_what_was_written(clinic: Clinic) -> None:
+    prediction = predict(clinic)
+    answer(clinic, ["a", "j12.82"], "j12.82")
+    renamed = decide(clinic, "j12.82", LabelState.ACCEPTED, label=NEW)
     assert (renamed.label, renamed.state) == (NEW, LabelState.ACCEPTED)
-    with office.begin(read_only=True) as transaction:
+    with clinic.begin(read_only=True) as transaction:
         life = transaction.documents.life(prediction)
     (annotation,) = life.annotations
     assert (annotation.labels, annotation.written) == (("a", NEW), ("a", "j12.82"))
     answered = [event.labels for event in life.events() if event.kind == "answered"]
     assert answered == [("a", "j12.82")]
-    assert office.final(prediction) == {"a", NEW}
-    kind, data = office.messages()[-1]
-    assert (kind, data["source"]) == ("document.corrected", "catalogue")
-    assert (data["previous_labels"], data["labels"]) == (["a", "j12.82"], ["a", NEW])
+    assert final(clinic, prediction) == {"a", NEW}
+    assert clinic.corrections() == [(["a", "j12.82"], ["a", NEW], "catalogue")]
     # Whoever still knows the old name means the new one.
-    office.predict("0.41")
-    office.answer(["j12.82"], by=BEN)
-    assert office.labels.missing(LEAD) == MissingLabels(2, 2, {NEW: 2})
+    predict(clinic, "0.41")
+    answer(clinic, ["j12.82"], by=BEN)
+    assert clinic.labels.missing(LEAD) == MissingLabels(2, 2, {NEW: 2})
 
 
-def test_a_merge_into_a_predicted_label_makes_the_prediction_right(office: Office) -> None:
-    prediction = office.predict(audits=AuditPlan(certification_rate=1.0))
+class Killed(Exception):
+    """The worker died."""
+
+
+class Dying:
+    """Reports progress until the worker dies, after some checkpoints."""
+
+    def __init__(self, checkpoints: int = 1_000) -> None:
+        self.left = checkpoints
+        self.state: Mapping[str, object] | None = None
+
+    def __call__(self, progress: float, message: str = "") -> None:
+        if not self.left:
+            raise Killed
+
+    def checkpoint(self, state: Mapping[str, object]) -> None:
+        self.left -= 1
+        self.state = state
+
+
+def renamed_in_blocks(clinic: Clinic, documents: int) -> list[Prediction]:
+    """Answer documents with a label, and rename it; the first block has followed."""
+    made = [predict(clinic) for _ in range(documents)]
+    for _ in made:
+        answer(clinic, ["a", "j12.82"], "j12.82")
+    decide(clinic, "j12.82", LabelState.ACCEPTED, label=NEW)
+    return made
+
+
+@pytest.mark.parametrize("documents", [2, 3, 4, 10])
+@pytest.mark.parametrize("again", [False, True], ids=["once", "and renamed again"])
+def test_documents_follow_in_blocks_and_a_killed_worker_goes_on(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, documents: int, again: bool
+) -> None:
+    monkeypatch.setattr(labels_service, "DOCUMENTS_AT_ONCE", 3)
+    made = renamed_in_blocks(clinic, documents)
+    done = [one for one in made if NEW in final(clinic, one)]
+    assert len(done) == min(documents, 3)
+    last = NEW
+    if again:
+        decide(clinic, NEW, LabelState.ACCEPTED, label=(last := "J12.9"))
+    jobs = following(clinic)
+    assert bool(jobs) is (documents >= 3)
+    for job in jobs:
+        dying = Dying(1)
+        with suppress(Killed):
+            clinic.labels.follow(job, dying)
+        clinic.labels.follow(replace(job, checkpoint=dying.state), Dying())
+    assert [final(clinic, one) for one in made] == documents * [{"a", last}]
+    counts = Counter(data["prediction_id"] for data in corrected(clinic))
+    assert {*counts} == {one.id for one in made}
+    assert again or {*counts.values()} == {1}
+    with clinic.begin(read_only=True) as transaction:
+        facts = transaction.truth.facts_of([one.id for one in made])
+    assert all(each.annotations[0].written == ("a", "j12.82") for each in facts)
+
+
+def test_a_block_takes_as_many_statements_for_many_documents_as_for_few(clinic: Clinic) -> None:
+    counts = []
+    for documents in (2, 20):
+        made = [predict(clinic) for _ in range(documents)]
+        name = f"new {documents}"
+        for _ in made:
+            answer(clinic, [name], name)
+        with statements_of(clinic.engine) as statements:
+            decide(clinic, name, LabelState.ACCEPTED, label=name.upper(), insist=True)
+        counts.append(len(statements))
+    assert counts[0] == counts[1]
+
+
+def test_a_merge_into_a_predicted_label_makes_the_prediction_right(clinic: Clinic) -> None:
+    clinic.fix_threshold(0.8, audits=AuditPlan(certification_rate=1.0))
+    prediction = predict(clinic)
     *rest, last = prediction.scored.labels
-    office.answer([*rest, "other name"], "other name")
-    office.outcomes.report(CLIENT, prediction.id, [*rest, "other name"], "billing")
-    office.decide("other name", LabelState.MERGED, merged_into=last)
-    with office.begin(read_only=True) as transaction:
+    answer(clinic, [*rest, "other name"], "other name")
+    clinic.outcomes.report(CLIENT, prediction.id, [*rest, "other name"], "billing")
+    decide(clinic, "other name", LabelState.MERGED, merged_into=last)
+    with clinic.begin(read_only=True) as transaction:
         (annotation,) = transaction.reviews.annotations_of(prediction.id)
         (outcome,) = transaction.outcomes.of(prediction.id)
     assert annotation.agreed
     assert outcome.agreed
     assert set(annotation.labels) == set(outcome.labels) == set(prediction.scored.labels)
-    assert office.labels.missing(LEAD) == MissingLabels()
-    assert not office.outcomes.report(CLIENT, prediction.id, [*rest, "other name"], "billing").new
+    assert clinic.labels.missing(LEAD) == MissingLabels()
+    assert not clinic.outcomes.report(CLIENT, prediction.id, [*rest, "other name"], "billing").new
 
 
-def test_a_decision_that_can_be_undone_follows_too(office: Office) -> None:
-    prediction = office.predict()
-    task = office.reviews.claim(ANN)
-    assert task is not None
-    office.reviews.decide(
+def test_a_decision_that_can_be_undone_follows_too(clinic: Clinic) -> None:
+    prediction = predict(clinic)
+    task = clinic.claimed(ANN)
+    clinic.reviews.decide(
         ANN, task.id, ["misspelt"], None, task.version, additions=Additions(["misspelt"])
     )
-    office.decide("misspelt", LabelState.ACCEPTED, label=NEW)
-    office.reviews.submit_decisions_of(ANN.id)
-    assert office.final(prediction) == {NEW}
+    decide(clinic, "misspelt", LabelState.ACCEPTED, label=NEW)
+    clinic.reviews.submit_decisions_of(ANN.id)
+    assert final(clinic, prediction) == {NEW}
 
 
-def test_what_was_written_cannot_be_changed_in_the_database(office: Office, engine: Engine) -> None:
-    office.predict()
-    office.answer(["a", NEW], NEW)
+def test_what_was_written_cannot_be_changed_in_the_database(clinic: Clinic) -> None:
+    predict(clinic)
+    answer(clinic, ["a", NEW], NEW)
     for change_ in (
         "labels = '[]'",
         "agreed = TRUE",
         "written = '[]'",
         "labels = '[]', written = '[]'",
     ):
-        with pytest.raises((IntegrityError, DBAPIError)), engine.begin() as connection:
+        with pytest.raises((IntegrityError, DBAPIError)), clinic.engine.begin() as connection:
             connection.execute(text(f"UPDATE annotations SET {change_}"))
 
 
+PATIENT = "Quuxword, Jane"
+
+
+def given_everywhere(clinic: Clinic) -> list[Prediction]:
+    """Have answers, an outcome, a draft decision and messages name a patient."""
+    clinic.fix_threshold(0.8, audits=AuditPlan())
+    made = [predict(clinic, f"0.4{n}") for n in range(3)]
+    answer(clinic, ["a", PATIENT], PATIENT)
+    clinic.outcomes.report(CLIENT, made[0].id, [PATIENT], "billing")
+    answer(clinic, [PATIENT])
+    task = clinic.claimed(BEN)
+    clinic.reviews.decide(BEN, task.id, [PATIENT], None, task.version)
+    return made
+
+
+LATER: Mapping[str, Callable[[Clinic], object]] = {
+    "proposed": lambda clinic: None,
+    "accepted": lambda clinic: decide(clinic, PATIENT, LabelState.ACCEPTED),
+    "retired": lambda clinic: decide(clinic, PATIENT, LabelState.RETIRED),
+    "described": lambda clinic: clinic.labels.describe(ADMIN, f'label\n"{PATIENT}"\nX,\n'),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("at_once", [1, 200])
+def test_a_removed_label_is_found_nowhere_and_its_answers_stay_wrong(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, later: str, at_once: int
+) -> None:
+    monkeypatch.setattr(labels_service, "DOCUMENTS_AT_ONCE", at_once)
+    made = given_everywhere(clinic)
+    LATER[later](clinic)
+    assert places_of(clinic.engine, PATIENT)
+    stored = clinic.labels.get(LEAD, PATIENT)
+    clinic.labels.remove(LEAD, PATIENT, stored.version)
+    jobs = following(clinic, FORGET_LABEL)
+    assert bool(jobs) is (at_once == 1)
+    for job in jobs:
+        assert clinic.labels.get(LEAD, PATIENT).state is LabelState.RETIRED
+        with suppress(Killed):
+            clinic.labels.forget(job, Dying(1))
+        clinic.labels.forget(job, Dying())
+    assert places_of(clinic.engine, "Quuxword") == []
+    with pytest.raises(LabelNotFound):
+        clinic.labels.get(LEAD, PATIENT)
+    clinic.reviews.submit_decisions_of(BEN.id)
+    assert [final(clinic, each) for each in made] == [{UNNAMED}, {UNNAMED}, {UNNAMED}]
+    assert clinic.labels.missing(LEAD) == MissingLabels(3, 3, {UNNAMED: 3})
+    assert all(data["label_missing"] for data in corrected(clinic))
+    assert {data["prediction_id"] for data in corrected(clinic)} == {made[0].id, made[1].id}
+
+
+def test_the_name_before_a_rename_can_be_removed_alone(clinic: Clinic) -> None:
+    (first, *_) = given_everywhere(clinic)
+    decide(clinic, PATIENT, LabelState.ACCEPTED, label=NEW)
+    stored = clinic.labels.get(LEAD, PATIENT)
+    clinic.labels.remove(LEAD, PATIENT, stored.version)
+    assert places_of(clinic.engine, "Quuxword") == []
+    assert final(clinic, first) == {NEW}
+    with clinic.begin(read_only=True) as transaction:
+        facts = transaction.truth.facts(first.id)
+    assert [each.written for each in facts.annotations] == [("a", UNNAMED)]
+
+
+def test_names_that_were_merged_into_a_label_go_with_it(clinic: Clinic) -> None:
+    given_everywhere(clinic)
+    decide(clinic, PATIENT, LabelState.ACCEPTED, label="Quuxword, J.")
+    clinic.labels.remove(LEAD, "Quuxword, J.", 1)
+    assert places_of(clinic.engine, "Quuxword") == []
+
+
+def test_only_a_lead_removes_a_label_that_they_read_and_no_model_knows(clinic: Clinic) -> None:
+    predict(clinic)
+    answer(clinic, ["a", NEW], NEW)
+    with pytest.raises(Forbidden):
+        clinic.labels.remove(ANN, NEW, 1)
+    with pytest.raises(VersionRequired):
+        clinic.labels.remove(LEAD, NEW, None)
+    with pytest.raises(StaleVersion):
+        clinic.labels.remove(LEAD, NEW, 7)
+    with pytest.raises(InvalidRequest):
+        clinic.labels.remove(LEAD, "a", 0)
+    with pytest.raises(LabelNotFound):
+        clinic.labels.remove(LEAD, "zebra", 1)
+
+
 @pytest.mark.parametrize("odd", ["a\x00", "\ud800", "x" * 501])
-def test_a_name_that_cannot_be_stored_is_refused_or_not_there(office: Office, odd: str) -> None:
-    office.predict()
-    task = office.reviews.claim(ANN)
-    assert task is not None
+def test_a_name_that_cannot_be_stored_is_refused_or_not_there(clinic: Clinic, odd: str) -> None:
+    predict(clinic)
+    task = clinic.claimed(ANN)
     for given in (Additions(), Additions([odd])):
         with pytest.raises(InvalidRequest):
-            office.reviews.complete(ANN, task.id, [odd], None, task.version, additions=given)
+            clinic.reviews.complete(ANN, task.id, [odd], None, task.version, additions=given)
     with pytest.raises(InvalidRequest):
-        office.labels.propose(ANN, odd)
+        clinic.labels.propose(ANN, odd)
     with pytest.raises(LabelNotFound):
-        office.labels.get(LEAD, odd)
+        clinic.labels.get(LEAD, odd)
     with pytest.raises(LabelNotFound):
-        office.labels.change(LEAD, odd, LabelChange(LabelState.RETIRED), 1)
-    office.labels.propose(ANN, NEW)
+        clinic.labels.change(LEAD, odd, LabelChange(LabelState.RETIRED), 1)
+    clinic.labels.propose(ANN, NEW)
     for rest in ({"state": "accepted", "label": odd}, {"state": "merged", "merged_into": odd}):
         wish = LabelChange(**{**rest, "state": LabelState(rest["state"])})
         with pytest.raises(InvalidRequest):
-            office.labels.change(LEAD, NEW, wish, 1)
+            clinic.labels.change(LEAD, NEW, wish, 1)
 
 
-def test_two_people_may_propose_one_label_at_once(office: Office) -> None:
+def test_two_people_may_propose_one_label_at_once(clinic: Clinic) -> None:
     with ThreadPoolExecutor(2) as pool:
-        proposals = [pool.submit(office.labels.propose, who, NEW) for who in (ANN, BEN)]
+        proposals = [pool.submit(clinic.labels.propose, who, NEW) for who in (ANN, BEN)]
         assert [each.result().label.label for each in proposals] == [NEW, NEW]
     with pytest.raises(SimilarLabels):
-        office.labels.propose(ANN, "j12.82")
-    assert len(office.labels.catalogue(LEAD)) == 1
+        clinic.labels.propose(ANN, "j12.82")
+    assert len(clinic.labels.catalogue(LEAD)) == 1
 
 
-def test_a_lead_who_read_an_older_version_changes_nothing(office: Office) -> None:
-    office.labels.propose(ANN, NEW)
-    office.decide(NEW, LabelState.ACCEPTED)
+def test_a_lead_who_read_an_older_version_changes_nothing(clinic: Clinic) -> None:
+    clinic.labels.propose(ANN, NEW)
+    decide(clinic, NEW, LabelState.ACCEPTED)
     with pytest.raises(StaleVersion):
-        office.labels.change(LEAD, NEW, LabelChange(LabelState.RETIRED), 1)
+        clinic.labels.change(LEAD, NEW, LabelChange(LabelState.RETIRED), 1)
     with pytest.raises(StaleVersion):
-        office.labels.change(LEAD, "a", LabelChange(LabelState.RETIRED), 1)
+        clinic.labels.change(LEAD, "a", LabelChange(LabelState.RETIRED), 1)
 
 
-def test_a_retired_label_is_no_longer_offered(office: Office) -> None:
-    office.labels.propose(ANN, NEW)
-    office.decide(NEW, LabelState.RETIRED)
-    office.decide("a", LabelState.RETIRED)
-    assert not {NEW, "a"} & {*office.labels.search(ANN).labels}
-    retired = office.labels.search(ANN, state=LabelState.RETIRED)
+def test_a_retired_label_is_no_longer_offered(clinic: Clinic) -> None:
+    clinic.labels.propose(ANN, NEW)
+    decide(clinic, NEW, LabelState.RETIRED)
+    decide(clinic, "a", LabelState.RETIRED)
+    assert not {NEW, "a"} & {*clinic.labels.search(ANN).labels}
+    retired = clinic.labels.search(ANN, state=LabelState.RETIRED)
     assert retired.labels == ("a", NEW)
-    office.decide("a", LabelState.ACCEPTED)
-    assert "a" in office.labels.search(ANN).labels
+    decide(clinic, "a", LabelState.ACCEPTED)
+    assert "a" in clinic.labels.search(ANN).labels
 
 
-def test_documents_beyond_the_model_are_counted_and_found(office: Office) -> None:
-    known, named, unnamed = (office.predict(f"0.4{n}") for n in range(3))
-    for labels, rest in (
-        (["a"], {}),
-        (["a", NEW], {"new_labels": [NEW]}),
-        (["a"], {"label_missing": True}),
-    ):
-        task = office.reviews.claim(ANN)
-        assert task is not None
-        given = Additions(**rest)
-        office.reviews.complete(ANN, task.id, labels, None, task.version, additions=given)
-    assert office.labels.missing(LEAD) == MissingLabels(2, 3, {NEW: 1, UNNAMED: 1})
-    with office.begin(read_only=True) as transaction:
+def test_documents_beyond_the_model_are_counted_and_found(clinic: Clinic) -> None:
+    for n in range(3):
+        predict(clinic, f"0.4{n}")
+    known, named, unnamed = (
+        clinic.answer(ANN, labels, additions=Additions(**rest))[0].prediction.id
+        for labels, rest in (
+            (["a"], {}),
+            (["a", NEW], {"new_labels": [NEW]}),
+            (["a"], {"label_missing": True}),
+        )
+    )
+    assert clinic.labels.missing(LEAD) == MissingLabels(2, 3, {NEW: 1, UNNAMED: 1})
+    with clinic.begin(read_only=True) as transaction:
         found = {
             value: {*transaction.documents.ids(DocumentFilter(beyond_model=value), most=10)}
             for value in (True, False)
         }
-    assert found == {True: {named.id, unnamed.id}, False: {known.id}}
-    with office.begin() as transaction:
+    assert found == {True: {named, unnamed}, False: {known}}
+    with clinic.begin() as transaction:
         transaction.labels.follow_model({"a", NEW})
-    assert office.labels.missing(LEAD) == MissingLabels(1, 3, {UNNAMED: 1})
-    with office.begin() as transaction:  # of a model that has lost a label
+    assert clinic.labels.missing(LEAD) == MissingLabels(1, 3, {UNNAMED: 1})
+    with clinic.begin() as transaction:  # of a model that has lost a label
         transaction.labels.follow_model({"b"})
-    assert office.labels.missing(LEAD).labels == {"a": 3, NEW: 1, UNNAMED: 1}
+    assert clinic.labels.missing(LEAD).labels == {"a": 3, NEW: 1, UNNAMED: 1}
 
 
-def test_a_label_file_neither_loses_nor_overwrites_what_people_gave(office: Office) -> None:
-    office.labels.describe(ADMIN, "label,name\nfiled,From a file\nkept,From a file\n")
-    office.predict()
-    office.answer(["kept", NEW], NEW)
-    office.labels.describe(ADMIN, f"label,name\n{NEW},Its name\n")
-    assert {each.label: each.name for each in office.labels.catalogue(LEAD)} == {
+def test_a_label_file_neither_loses_nor_overwrites_what_people_gave(clinic: Clinic) -> None:
+    clinic.labels.describe(ADMIN, "label,name\nfiled,From a file\nkept,From a file\n")
+    predict(clinic)
+    answer(clinic, ["kept", NEW], NEW)
+    clinic.labels.describe(ADMIN, f"label,name\n{NEW},Its name\n")
+    assert {each.label: each.name for each in clinic.labels.catalogue(LEAD)} == {
         NEW: "Its name",
         "kept": None,
     }
@@ -264,45 +410,42 @@ BEYOND = pytest.mark.parametrize(
 )
 
 
-def _audited(office: Office, **rates: float) -> Prediction:
+def _audited(clinic: Clinic, **rates: float) -> Prediction:
     audits = AuditPlan(certification_rate=1.0, **rates)
-    return office.predict("0.9", threshold=0.8, audits=audits)
+    clinic.fix_threshold(0.8, audits=audits)
+    return predict(clinic, "0.9")
 
 
-def _complete(office: Office, by: Caller, additions: Additions, *labels: str) -> ReviewTask:
-    task = office.reviews.claim(by)
-    assert task is not None
-    given = [*labels, *additions.new_labels]
-    office.reviews.complete(by, task.id, given, None, task.version, additions=additions)
-    return task
+def _complete(clinic: Clinic, by: Caller, additions: Additions, *labels: str) -> ReviewTask:
+    return clinic.answer(by, [*labels, *additions.new_labels], additions=additions)[0]
 
 
 @BEYOND
 def test_a_set_beyond_the_model_is_wrong_for_whoever_asks(
-    office: Office, additions: Additions
+    clinic: Clinic, additions: Additions
 ) -> None:
-    prediction = _audited(office)
+    prediction = _audited(clinic)
     scored = prediction.scored
     scorer = Scorer(scored.model_version, scored.calibrator_version)
     for person, kind in ((ANN, ReviewKind.AUDIT), (LEAD, ReviewKind.ADJUDICATION)):
-        assert _complete(office, person, additions, *scored.labels).kind is kind
-        with office.begin(read_only=True) as transaction:
+        assert _complete(clinic, person, additions, *scored.labels).kind is kind
+        with clinic.begin(read_only=True) as transaction:
             known = _known(transaction, prediction)
-            (audit,) = transaction.certifications.audited(scorer)
+            (audit,) = transaction.evidence.audited(scorer)
         assert known is not None
         assert (known.right, known.contradicted) == (False, True)
-        assert audit.wrong
-    assert office.labels.missing(LEAD).documents == 1
+        assert audit.found_wrong
+    assert clinic.labels.missing(LEAD).documents == 1
 
 
 @BEYOND
 def test_an_auditor_who_gave_the_known_part_alone_has_missed_an_error(
-    office: Office, additions: Additions
+    clinic: Clinic, additions: Additions
 ) -> None:
-    prediction = _audited(office, gold_reread_rate=1.0)
-    _complete(office, ANN, NO_ADDITIONS, *prediction.scored.labels)
-    _complete(office, LEAD, additions, *prediction.scored.labels)
-    with office.begin(read_only=True) as transaction:
+    prediction = _audited(clinic, gold_reread_rate=1.0)
+    _complete(clinic, ANN, NO_ADDITIONS, *prediction.scored.labels)
+    _complete(clinic, LEAD, additions, *prediction.scored.labels)
+    with clinic.begin(read_only=True) as transaction:
         known = _known(transaction, prediction)
     assert known is not None
     assert (known.audit_agreed, known.reread, known.lead_agreed) == (True, True, False)
@@ -312,16 +455,16 @@ def test_an_auditor_who_gave_the_known_part_alone_has_missed_an_error(
 @pytest.mark.parametrize("rate", [0.0, 1.0], ids=["review", "audit"])
 @BEYOND
 def test_a_blind_audit_takes_the_same_answers_as_a_review(
-    office: Office, additions: Additions, rate: float
+    clinic: Clinic, additions: Additions, rate: float
 ) -> None:
     audits = AuditPlan(certification_rate=rate)
-    office.predict("0.9" if rate else "0.4", threshold=0.8, audits=audits)
-    task = office.reviews.claim(ANN)
-    assert task is not None
+    clinic.fix_threshold(0.8, audits=audits)
+    predict(clinic, "0.9" if rate else "0.4")
+    task = clinic.claimed(ANN)
     assert task.blind is bool(rate)
     with pytest.raises(InvalidRequest) as refused:
-        office.reviews.complete(ANN, task.id, ["zebra"], None, task.version)
+        clinic.reviews.complete(ANN, task.id, ["zebra"], None, task.version)
     assert [fault.pointer for fault in refused.value.faults] == ["/labels/0"]
     given = ["a", "b", *additions.new_labels]
-    done = office.reviews.complete(ANN, task.id, given, None, task.version, additions=additions)
+    done = clinic.reviews.complete(ANN, task.id, given, None, task.version, additions=additions)
     assert not done.agreed

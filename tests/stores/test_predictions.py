@@ -95,11 +95,11 @@ def test_filters_narrow_a_list_and_combine(begin: Transactions) -> None:
 
 def test_predictions_are_counted_by_decision_and_reason(begin: Transactions) -> None:
     with begin(read_only=True) as transaction:
-        assert transaction.predictions.counts() == {}
+        assert transaction.reports().decisions() == {}
     auto = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
     store(begin, prediction(), prediction(), prediction(**auto))
     with begin(read_only=True) as transaction:
-        assert transaction.predictions.counts() == {
+        assert transaction.reports().decisions() == {
             (Decision.REVIEW, Reason.BELOW_THRESHOLD): 2,
             (Decision.AUTO, Reason.ABOVE_THRESHOLD): 1,
         }
@@ -140,5 +140,5 @@ def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Transactio
     assert len(stored) == 199
     assert [made for made in again if isinstance(made, Prediction)] == stored
     with begin(read_only=True) as transaction:
-        assert sum(transaction.predictions.counts().values()) == 199
-        assert sum(transaction.reviews.counts().values()) == 199
+        assert sum(transaction.reports().decisions().values()) == 199
+        assert sum(transaction.reviews.open_counts().values()) == 199

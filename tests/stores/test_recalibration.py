@@ -121,9 +121,9 @@ def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Transacti
         for one in (first, last, alone):
             transaction.outcomes.add(one)
     with begin(read_only=True) as transaction:
-        found = transaction.calibrations.reviewed("sha256:model", limit=9)
-        newest = transaction.calibrations.reviewed("sha256:model", limit=1)
-    assert [each.prediction for each in found] == [both, reported, reviewed]
+        found = transaction.evidence.of_model("sha256:model", limit=9)
+        newest = transaction.evidence.of_model("sha256:model", limit=1)
+    assert [each.id for each in found] == [both.id, reported.id, reviewed.id]
     assert newest == found[:1]
     assert found[0].check == check(both.id, [said[both.id]], [first, last])
     assert found[1].check == check(reported.id, [], [alone])

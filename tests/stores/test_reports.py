@@ -8,8 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from setwise.service.domain.evidence import Cell
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
-from setwise.service.domain.reports import STEPS, BacklogLine, Cell, ReviewDay, verdict
+from setwise.service.domain.reports import STEPS, BacklogLine, ReviewDay
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.domain.routing.segments import Segment
@@ -22,6 +23,8 @@ DAY = START.date()
 
 
 LONG_AGO = START - timedelta(days=40)
+FIRST_DAY = LONG_AGO.date()
+FIRST_DAY = LONG_AGO.date()
 
 
 def stored(begin: Transactions, *made: Prediction) -> list[ReviewTask]:
@@ -50,7 +53,7 @@ def say(
         )
 
 
-def read(begin: Transactions, since: datetime = LONG_AGO) -> list[Cell]:
+def read(begin: Transactions, since: date = FIRST_DAY) -> list[Cell]:
     """Return the cells, having seen that steps count the same documents."""
     with begin(read_only=True) as transaction:
         cells, steps = transaction.reports().tally(since), transaction.reports().steps(since)
@@ -85,10 +88,10 @@ def test_open_reviews_past_their_due_time_are_overdue(begin: Transactions) -> No
 def test_an_empty_database_has_nothing_to_report(begin: Transactions) -> None:
     with begin(read_only=True) as transaction:
         reports = transaction.reports()
-        assert reports.tally(LONG_AGO) == []
-        assert reports.steps(LONG_AGO) == []
-        assert reports.review_days(LONG_AGO) == []
-        assert reports.checked(LONG_AGO, 10) == []
+        assert reports.tally(FIRST_DAY) == []
+        assert reports.steps(FIRST_DAY) == []
+        assert reports.review_days(FIRST_DAY) == []
+        assert transaction.evidence.checked(LONG_AGO, 10) == []
         backlog = transaction.backlog.read()
     lines = [*backlog.reviews.values(), *backlog.deliveries.values(), *backlog.jobs.values()]
     assert set(lines) == {NOTHING}
@@ -113,7 +116,7 @@ def test_what_is_alike_is_counted_together(begin: Transactions) -> None:
     tomorrow = DAY + timedelta(days=1)
     assert by_day == {(DAY, 0.06): 3, (DAY, None): 3, (tomorrow, None): 1}
     with begin(read_only=True) as transaction:
-        steps = transaction.reports().steps(LONG_AGO)
+        steps = transaction.reports().steps(FIRST_DAY)
     assert {(each.step, each.decision): each.documents for each in steps} == {
         (36, Decision.AUTO): 4,
         (40, Decision.AUTO): 1,
@@ -133,7 +136,7 @@ def test_each_step_begins_at_its_own_number(begin: Transactions) -> None:
     confidences = [*grid, *near]
     stored(begin, *(prediction(confidence=one) for one in confidences))
     with begin(read_only=True) as transaction:
-        steps = transaction.reports().steps(LONG_AGO)
+        steps = transaction.reports().steps(FIRST_DAY)
     found = Counter[int]()
     for count in steps:
         found[count.step] += count.documents
@@ -147,7 +150,7 @@ def test_days_end_at_midnight_in_utc(begin: Transactions) -> None:
         say(begin, one, True, ReviewKind.REVIEW, settles=True)
     assert {cell.day for cell in read(begin)} == {date(2026, 2, 28), date(2026, 3, 1)}
     with begin(read_only=True) as transaction:
-        days = transaction.reports().review_days(LONG_AGO)
+        days = transaction.reports().review_days(FIRST_DAY)
     assert {one.day for one in days if one.arrived} == {date(2026, 2, 28), date(2026, 3, 1)}
 
 
@@ -183,7 +186,7 @@ def test_people_have_a_last_word(begin: Transactions, given, expected) -> None:
     (cell,) = read(begin)
     assert (cell.reviewer_agreed, cell.outcome_agreed) == (expected, None)
     with begin(read_only=True) as transaction:
-        checked = transaction.reports().checked(LONG_AGO, 10)
+        checked = transaction.evidence.checked(LONG_AGO, 10)
         said = deciding(transaction.reviews.annotations_of(one.prediction.id))
     assert (None if said is None else said.agreed) == expected
     assert [found.reviewer_agreed for found in checked] == ([] if expected is None else [expected])
@@ -198,9 +201,9 @@ def test_the_last_outcome_counts_before_what_people_said(begin: Transactions) ->
         transaction.outcomes.add(outcome(one.prediction, "a", "b"))
         transaction.outcomes.add(outcome(one.prediction, "d", number=2))
     (cell,) = read(begin)
-    assert (cell.reviewer_agreed, cell.outcome_agreed, verdict(cell)) == (True, False, False)
+    assert (cell.reviewer_agreed, cell.outcome_agreed, cell.right) == (True, False, False)
     with begin(read_only=True) as transaction:
-        (found,) = transaction.reports().checked(LONG_AGO, 10)
+        (found,) = transaction.evidence.checked(LONG_AGO, 10)
     assert (found.labels, found.truth, found.right) == (("a", "b"), ("d",), False)
     assert found.metadata == {"ward": 3}
 
@@ -218,7 +221,7 @@ def test_checked_documents_are_the_last_ones_and_of_the_period(begin: Transactio
 
     def ids(since: datetime, limit: int) -> list[str]:
         with begin(read_only=True) as transaction:
-            return [one.prediction_id for one in transaction.reports().checked(since, limit)]
+            return [one.id for one in transaction.evidence.checked(since, limit)]
 
     assert ids(LONG_AGO, 2) == [one.prediction.id for one in made[2:]]
     assert ids(START + timedelta(hours=1), 10) == [one.prediction.id for one in made[1:]]
@@ -233,7 +236,7 @@ def test_reviews_are_counted_by_the_day_they_come_and_the_day_they_are_done(
             said = replace(annotation(one, "a", minutes=minutes), seconds=seconds)
             transaction.reviews.annotate(said)
     with begin(read_only=True) as transaction:
-        assert transaction.reports().review_days(LONG_AGO) == [
+        assert transaction.reports().review_days(FIRST_DAY) == [
             ReviewDay(DAY, 3, 2, 60.0),
             ReviewDay(DAY + timedelta(days=1), 0, 1, 900.0),
         ]
@@ -251,9 +254,9 @@ def test_every_task_is_counted_on_the_day_it_comes(begin: Transactions) -> None:
             later = START + timedelta(days=1) * (kind is LEAD)
             transaction.reviews.add(replace(task(first.prediction), kind=kind, created_at=later))
     with begin(read_only=True) as transaction:
-        arrived = {one.day: one.arrived for one in transaction.reports().review_days(LONG_AGO)}
+        arrived = {one.day: one.arrived for one in transaction.reports().review_days(FIRST_DAY)}
         assert arrived == {DAY: 4, DAY + timedelta(days=1): 1}
-        arrived = {one.day: one.arrived for one in transaction.reports().review_days(later)}
+        arrived = {one.day: one.arrived for one in transaction.reports().review_days(later.date())}
         assert arrived == {DAY + timedelta(days=1): 1}
 
 

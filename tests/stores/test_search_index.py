@@ -5,6 +5,7 @@ import threading
 from collections import defaultdict
 from dataclasses import replace
 
+import pytest
 from sqlalchemy import Engine, Table, select
 
 from setwise.service.domain.documents import DocumentFilter, Order
@@ -94,7 +95,7 @@ def test_random_histories_are_found_by_what_follows_from_them(begin: Transaction
         assert with_word(transaction, "common") == kept
         for number, made in enumerate(documents):
             found = [] if made.id in purged else [made.id]
-            assert with_word(transaction, f"word{number}") == found
+            assert with_word(transaction, f'"word{number}"') == found
     assert purged
     assert any(labels is None for labels in derived.values())
 
@@ -112,6 +113,64 @@ def test_a_text_waits_until_its_words_are_indexed(begin: Transactions) -> None:
         assert with_word(transaction, "fever") == [made.id]
         assert not transaction.texts.unindexed
         assert transaction.texts.index_words(9) == 0
+
+
+TEXTS = (
+    "Reizhusten und Fie\u0300ber, E11.9",
+    "患者发烧三天",
+    "dry cough, C++",
+    "มีไข้ a cough",
+    "FIEVRE? C#",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("Husten", [0]),
+        ("fié", [0, 4]),
+        ("发烧", [1]),
+        ("烧", [1]),
+        ('"发烧"', [1]),
+        ("患者", [1]),
+        ("ไข้", [3]),
+        ("cough", [2, 3]),
+        ("y", [2]),
+        ("ou dr", [2]),
+        ('"dry cough"', [2]),
+        ('"ry cough"', []),
+        ('"cou"', []),
+        ("e11", [0]),
+        ("11.9", [0]),
+        ("c++", [2]),
+        ("c#", [4]),
+        ('"c"', []),
+        ("u h", [0, 2, 3]),
+        ("天三", []),
+    ],
+)
+def test_parts_of_words_are_found_in_any_script(
+    begin: Transactions, query: str, found: list[int]
+) -> None:
+    made = [prediction(document=Document(id=None, text=text)) for text in TEXTS]
+    with begin() as transaction:
+        add_predictions(transaction, *made)
+        transaction.texts.index_words(9)
+    with begin(read_only=True) as transaction:
+        assert with_word(transaction, query) == [made[place].id for place in found]
+
+
+def test_any_part_of_long_texts_of_four_bytes_a_letter_is_indexed(begin: Transactions) -> None:
+    draw = random.Random(1)
+    text = "".join(chr(draw.randrange(0x20000, 0x2A000)) for _ in range(100_000))
+    made = prediction(document=Document(id=None, text=text))
+    with begin() as transaction:
+        add_predictions(transaction, made)
+        transaction.texts.index_words(9)
+    with begin() as transaction:
+        assert with_word(transaction, text[70_000:70_005]) == [made.id]
+        transaction.texts.purge([made.id], START)
+        assert with_word(transaction, text[70_000:70_005]) == []
 
 
 def test_words_are_erased_that_another_process_is_indexing(begin: Transactions) -> None:

@@ -50,8 +50,8 @@ def test_every_reader_finds_what_the_model_said(engine: Engine, made: Prediction
         (listed,) = transaction.predictions.page(PredictionFilter(), after=None, limit=5).items
         assert [transaction.predictions.get(made.id), listed] == [made, made]
         of_first = [
-            *transaction.history.evidence(5, with_labels=True),
-            *transaction.reports().checked(START, 5),
-            *transaction.certifications.audited(Scorer("m", "c")),
+            *transaction.evidence.recent(5, with_content=True),
+            *transaction.evidence.checked(START, 5),
+            *transaction.evidence.audited(Scorer("m", "c")),
         ]
         assert [one.labels for one in of_first] == [made.scored.labels] * 3

@@ -170,7 +170,7 @@ ROWS: dict[str, dict[str, object]] = {
         "version": MISSING, "ordinal": 2, "target_accuracy": 0.9, "risk": 0.1, "auto_send": True,
         "threshold_mode": "fixed", "fixed_threshold": 0.5, "created_at": START, "created_by": "x",
         "certification_rate": 0.0, "training_rate": 0.0, "audit_mode": "hold", "overlap_rate": 0.0,
-        "gold_reread_rate": 0.0, "rules": [], "segment_by": {},
+        "gold_reread_rate": 0.0, "rules": [], "segment_by": {}, "retrain": "never",
     },
     "gates": {
         "policy_version": FIRST_POLICY_VERSION, "place": 1, "value": "north", "threshold": 0.5,
@@ -182,7 +182,7 @@ ROWS: dict[str, dict[str, object]] = {
         "reason": "above_threshold", "threshold": 0.4, "model_version": "m",
         "calibrator_version": "c", "policy_version": FIRST_POLICY_VERSION,
         "created_at": START, "audit_role": "none", "uncalibrated": False, "actor_name": "x",
-        "priority": 0,
+        "priority": 0, "earlier_versions": 0, "in_rest": False,
     },
     "other_scores": {
         "prediction_id": None, "model_version": "m", "calibrator_version": "c", "labels": [],
@@ -192,7 +192,7 @@ ROWS: dict[str, dict[str, object]] = {
         "id": MISSING, "prediction_id": None, "kind": "review", "state": "leased", "version": 1,
         "escalated": False, "lease_holder": "x", "lease_claimed_at": START,
         "lease_expires_at": START, "created_at": START, "tier": 3, "queued_at": START,
-        "round": 0,
+        "round": 0, "marked": False, "confidence": 1.0,
     },
     "annotations": {
         "id": MISSING, "task_id": None, "prediction_id": None, "reviewer": "x", "labels": [],
@@ -202,7 +202,7 @@ ROWS: dict[str, dict[str, object]] = {
     },
     "outcomes": {
         "id": MISSING, "prediction_id": None, "number": 1, "labels": [], "source": "s",
-        "agreed": True, "reported_by": "x", "created_at": START,
+        "agreed": True, "reported_by": "x", "created_at": START, "sampling": "all", "echoes": 0,
     },
     "model_shadows": {
         "id": MISSING, "model_id": None, "started_at": START, "started_by": "x",
@@ -257,10 +257,11 @@ CHANGED_SINCE = [
     ("policies", name)
     for name in (
         "confidence_floor", "certification_rate", "training_rate", "overlap_rate",
-        "gold_reread_rate", "ramp_up_rate",
+        "gold_reread_rate", "ramp_up_rate", "rest_rate",
     )
 ] + [
     ("predictions", "draw"), ("predictions", "inclusion_probability"),
+    ("predictions", "audit_chance"),
     ("annotations", "reread_rate"), ("annotations", "reread_draw"),
 ]  # fmt: skip
 RUNNING = {"state": "running", "lease_expires_at": START}
@@ -344,9 +345,14 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("predictions", {"confidence": -0.01}, "confidence_is_probability"),
         ("predictions", {"threshold": 2.0}, "threshold_is_probability"),
         ("predictions", {"features": InRow({"bp": 1.0}, ())}, "one_content"),
+        ("predictions", {"confidence": None}, "scored_by_model"),
+        ("predictions", {"model_version": None}, "scored_by_model"),
+        ("predictions", {"reason": "no_model"}, "scored_by_model"),
         ("review_tasks", {"kind": "chat"}, "kind"),
         ("predictions", {"priority": 3}, "priority_is_known"),
         ("review_tasks", {"round": -1}, "round_counts"),
+        ("review_tasks", {"confidence": 1.1}, "confidence_is_share"),
+        ("policies", {"retrain": "often"}, "retrain"),
         ("annotations", {"round": -1}, "round_counts"),
         ("review_tasks", {"state": "lost", **NO_LEASE}, "state"),
         ("review_tasks", {"version": 0}, "version_counts"),
@@ -375,6 +381,7 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("labels", {"version": 0}, "version_counts"),
         ("breaker_trips", {"cause": "whim"}, "cause"),
         ("outcomes", {"number": 0}, "number_counts"),
+        ("outcomes", {"sampling": "whim"}, "sampling"),
         ("model_shadows", {"place": 2}, "one_place"),
         ("model_comparisons", {"decision": "maybe"}, "decision"),
         ("model_comparisons", {"reason": "whim"}, "reason"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from setwise.service.domain.outcomes import ECHOES, Sampling
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.truth import Judge
@@ -50,8 +51,12 @@ def people_said(answers: Sequence[Annotation]) -> bool | None:
     if leads:
         return leads[0].agreed
     for each in answers:
-        if each.kind is ReviewKind.AUDIT or (each.kind is ReviewKind.REVIEW and each.settles):
+        if each.kind is ReviewKind.AUDIT:
             return each.agreed
+        if each.kind is ReviewKind.REVIEW and each.settles:
+            return each.agreed and all(
+                other.agreed for other in answers if other.kind is ReviewKind.OVERLAP
+            )
     return None
 
 
@@ -64,13 +69,19 @@ def expect(transaction: Transaction, made: Prediction, row: Row | None) -> None:
         assert not reported
         return
     assert row["reviewer_agreed"] == people_said(answers)
-    assert row["outcome_agreed"] == (reported[-1].agreed if reported else None)
-    assert (row["decided_by"] == Judge.OUTCOME) == bool(reported)
+    counting = [
+        each
+        for each in reported
+        if each.sampling in {Sampling.ALL, Sampling.RANDOM_SHARE} and each.echoes < ECHOES
+    ][-1:]
+    assert row["outcome_agreed"] == (counting[-1].agreed if counting else None)
+    assert (row["decided_by"] == Judge.OUTCOME) == bool(counting)
     if row["labels"] is not None:
         right = row["reviewer_agreed"] if row["outcome_agreed"] is None else row["outcome_agreed"]
         assert (set(row["labels"]) == set(made.scored.labels)) == right
     assert row["contradicted"] == any(not each.agreed for each in (*answers, *reported))
-    assert row["answered_at"] == min(each.created_at for each in (*answers, *reported[-1:]))
+    first = [*answers, *counting] or reported[-1:]
+    assert row["answered_at"] == min(each.created_at for each in first)
     audits = [each for each in answers if each.kind is ReviewKind.AUDIT]
     assert row["audit_agreed"] == (audits[0].agreed if audits else None)
     assert row["segment"] == made.segment

@@ -1,9 +1,11 @@
 """The outbox, endpoints and deliveries."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import Engine
 
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.webhooks import (
@@ -19,7 +21,9 @@ from setwise.service.domain.webhooks import (
 )
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
+from tests.kit.databases import statements_of
 from tests.samples import CLIENT, OTHER_CLIENT, delivery, endpoint, message
+from tests.stores.test_plans import plans
 
 MINUTE = timedelta(minutes=1)
 
@@ -51,10 +55,9 @@ def claim(
         return transaction.deliveries.claim(to.id, START + minutes * MINUTE, MINUTE, limit)
 
 
-def save(begin: Transactions, changed: Delivery, token: int | None = None) -> bool:
+def save(begin: Transactions, changed: Delivery, before: Delivery | None = None) -> bool:
     with begin() as transaction:
-        token = changed.token if token is None else token
-        return transaction.deliveries.save(changed, token=token)
+        return transaction.deliveries.save(before or changed, changed)
 
 
 def read(begin: Transactions, delivery_id: str) -> Delivery | None:
@@ -254,7 +257,7 @@ def test_what_was_cancelled_or_replayed_takes_no_late_answer(begin: Transactions
     to, told = endpoint(), [message(), message()]
     store(begin, to, *told, *(delivery(one, to) for one in told))
     first, second = claim(begin, to)
-    assert save(begin, first.replayed(START), token=first.token)
+    assert save(begin, first.replayed(START), first)
     with begin() as transaction:
         assert transaction.deliveries.cancel(to.id, START) == 2
     for late in (first, second):
@@ -307,3 +310,55 @@ def test_deliveries_are_listed_newest_first_by_state_and_endpoint(begin: Transac
     assert page(state=DeliveryState.DELIVERED) == ([done.id], None)
     assert page(endpoint_id=other.id) == ([elsewhere.id], None)
     assert page(endpoint_id="nonsense") == ([], None)
+
+
+def test_a_block_takes_as_many_statements_as_a_few(begin: Transactions, engine: Engine) -> None:
+    to = endpoint()
+    told = [message() for _ in range(25)]
+    store(begin, to, *told, *(delivery(one, to) for one in told))
+    counts = []
+    for limit in (2, 20):
+        with statements_of(engine) as statements:
+            claimed = claim(begin, to, limit=limit)
+            answers = [ACCEPTED if place % 2 else BROKEN for place in range(limit)]
+            with begin() as transaction:
+                stored = transaction.deliveries.save_all(
+                    [
+                        (one, one.answered(answer, START, RetryDelays(), 0.5))
+                        for one, answer in zip(claimed, answers, strict=True)
+                    ]
+                )
+        assert [read(begin, one.id) for one in stored] == stored
+        assert len(stored) == limit
+        counts.append(len(statements))
+    assert counts[0] == counts[1]
+
+
+def test_a_documents_first_delivery_is_looked_up_however_the_queue_has_grown(
+    begin: Transactions, engine: Engine
+) -> None:
+    to = endpoint()
+    told = [message() for _ in range(400)]
+    with begin() as transaction:
+        transaction.endpoints.add(to)
+        transaction.outbox.add_all(told)
+        transaction.deliveries.add([delivery(one, to) for one in told])
+    found = plans(engine, lambda it: it.deliveries.claim(to.id, START, MINUTE, 100))
+    (plan,) = [plan for statement, plan in found if "earlier" in statement]
+    looked_up = {
+        "postgresql": r"Index Cond: .*\(document_key = deliveries.document_key\)",
+        "sqlite": r"earlier USING \w* ?INDEX ix_deliveries_order .*document_key=\?\)",
+    }
+    assert re.search(looked_up[engine.dialect.name], plan), plan
+
+
+def test_of_a_block_only_what_others_have_taken_is_refused(begin: Transactions) -> None:
+    to = endpoint()
+    told = [message() for _ in range(3)]
+    store(begin, to, *told, *(delivery(one, to) for one in told))
+    mine = claim(begin, to)
+    (taken,) = claim(begin, to, minutes=1, limit=1)
+    with begin() as transaction:
+        stored = transaction.deliveries.save_all([(one, one.returned()) for one in mine])
+    assert {one.id for one in stored} == {one.id for one in mine} - {taken.id}
+    assert read(begin, taken.id) == taken

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import httpx
 import pytest
 
+from setwise.service.cli.demo import LEAST_WAITING
 from tests.docs.pages import ROOT, blocks
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.system
 
@@ -147,11 +149,11 @@ def test_a_newcomer_can_try_everything_stop_and_go_on(tmp_path: Path) -> None:
 
 
 def the_queue_is_filled_and_has_some_history(demo: Demo) -> None:
-    assert demo.get("/readyz").status_code == 200
+    assert demo.get("/readyz/predictions").status_code == 200
     tiles = demo.tiles()
-    assert tiles["Sent automatically"] > 200
-    assert tiles["Waiting"] >= 20
-    assert tiles["Reviewed"] > 300
+    # How many of each is the model's; tests/cli/test_demo counts with a stated one.
+    assert tiles["Waiting"] >= LEAST_WAITING
+    assert all(tiles[name] for name in ("Sent automatically", "Reviewed"))
     page = demo.page("/", "admin")
     assert "set by hand, not certified" in page
     assert "86 labels" in page
@@ -178,7 +180,6 @@ def the_first_request_of_the_readme_gets_the_answer_shown(demo: Demo) -> None:
     answer, shown = json.loads(done.stdout), json.loads(response.content)
     assert answer.keys() == shown.keys()
     assert answer["labels"] == shown["labels"]
-    assert answer["confidence"] == pytest.approx(shown["confidence"], abs=0.03)
     assert answer["threshold"] == shown["threshold"] <= answer["confidence"]
     assert answer["reason"] in {shown["reason"], "audit"}
     assert [one["labels"] for one in answer["candidates"][:1]] == [shown["labels"]]
@@ -200,11 +201,11 @@ def the_keys_are_kept_where_only_their_owner_reads(demo: Demo) -> None:
 
 
 def a_calibrator_is_learnt_in_the_background(demo: Demo) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (learnt := demo.get("/v1/admin/calibrations", "admin").json()["items"]):
-        assert time.monotonic() < deadline, "no calibrator was learnt"
-        time.sleep(1)
-    page = demo.page(f"/board/calibrators/{learnt[0]['id']}", "admin")
+    def learnt() -> Any:
+        return demo.get("/v1/admin/calibrations", "admin").json()["items"]
+
+    eventually(learnt, "a calibrator is learnt")
+    page = demo.page(f"/board/calibrators/{learnt()[0]['id']}", "admin")
     assert "Is confidence calibrated?" in page
     assert "<svg" in page
     assert "recent documents" in page

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.edge import described
+from tests.kit.edge import described
+from tests.kit.installation import SETWISE, Installation, Server
+from tests.kit.waiting import PATIENCE_S
 from tests.releases.make import ANSWERS, HERE, settings
 from tests.releases.restoring import RELEASES, restore
 from tests.system import drawing
-from tests.system.conftest import PATIENCE_S, SETWISE, Installation, Server
 from tests.trained import LABELS
 
 SECONDS = int(os.environ.get("SETWISE_FUZZ_SECONDS", "0"))

@@ -7,15 +7,14 @@ import importlib
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.system.conftest import ON_POSTGRES, PATIENCE_S, SETWISE, Installation
-from tests.trained import documents
+from tests.kit.installation import ON_POSTGRES, SETWISE, Installation, stated_documents
+from tests.kit.waiting import eventually
 
 pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow, pytest.mark.verify]
 
@@ -48,10 +47,8 @@ def use(
 ) -> None:
     """Predict, read, page, report, review, score a file and count, by generated functions."""
     made = []
-    for document in documents(20, seed=41):
-        body = models.PredictionRequest(
-            document=models.DocumentIn(id=document["id"], text=document["text"])
-        )
+    for document in stated_documents(20, seed=41):
+        body = models.PredictionRequest(document=models.DocumentIn.from_dict(document))
         one = module("api.predictions.predict").sync(client=billing, body=body)
         assert isinstance(one, models.Prediction)
         made.append(one)
@@ -76,16 +73,13 @@ def use(
     missing = module("api.predictions.get_prediction").sync("nonsense", client=billing)
     assert isinstance(missing, models.Problem)
     assert missing.type_ == "/problems/prediction-not-found"
-    content = b'{"text": "the judge and the verdict"}\n'
+    content = b'{"scores": {"court": 0.9}}\n'
     job = module("api.jobs.score_file").sync(
         client=billing, body=types.File(payload=content, mime_type="application/x-ndjson")
     )
-    deadline = time.monotonic() + PATIENCE_S
-    while job.state not in {"succeeded", "failed"}:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-        job = module("api.jobs.get_job").sync(job.id, client=billing)
-    assert job.state == "succeeded"
+    read_job = module("api.jobs.get_job").sync
+    eventually(lambda: read_job(job.id, client=billing).state in {"succeeded", "failed"})
+    assert read_job(job.id, client=billing).state == "succeeded"
     assert '"prediction":' in module("api.jobs.read_result").sync(job.id, client=billing)
     summary = module("api.reports.summary").sync(client=lead)
     assert summary.predictions == 21

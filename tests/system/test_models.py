@@ -1,15 +1,13 @@
 """Models as versions on really started servers: shadowed, activated, damaged, rolled back."""
 
 import io
-import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from setwise.models.storage.artifacts import load
-from tests.system.conftest import ON_POSTGRES, Installation, Server, eventually
-from tests.trained import Artifacts, documents
+from tests.kit.installation import ON_POSTGRES, Installation, Server, stated_documents
+from tests.kit.waiting import eventually
 
 pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.verify]
 
@@ -28,21 +26,20 @@ def predict(server: Server, n: int, seed: int) -> list[str]:
     """Post documents; returns the versions that answered."""
     with server.client("client") as client:
         answers = [
-            client.post("/v1/predictions", json={"document": {"text": d["text"]}})
-            for d in documents(n, seed=seed)
+            client.post("/v1/predictions", json={"document": document})
+            for document in stated_documents(n, seed=seed)
         ]
     assert {answer.status_code for answer in answers} == {201}
     return [answer.json()["model_version"] for answer in answers]
 
 
 def test_a_candidate_shadows_takes_over_and_gives_way_again(
-    installation: Installation, artifacts: Artifacts
+    installation: Installation, stated: tuple[Path, Path]
 ) -> None:
     """Two servers follow each step within seconds, and a damaged model changes nothing."""
     installation.fix_threshold(0.7)
     one, other = installation.serve(), installation.serve()
-    old = load(artifacts.text).version
-    new = load(artifacts.other_text).version
+    (old,) = (model.version for model in installation.models)
 
     def serving(server: Server, version: str) -> bool:
         return predict(server, 1, seed=50) == [version]
@@ -50,26 +47,28 @@ def test_a_candidate_shadows_takes_over_and_gives_way_again(
     with one.client("admin") as admin:
         added = admin.post(
             MODELS,
-            content=packed(artifacts.other_text),
+            content=packed(stated[1]),
             headers={"Content-Type": "application/zip"},
         )
         assert added.status_code == 201, added.text
-        path = f"{MODELS}/{added.json()['id']}"
+        new, path = added.json()["version"], f"{MODELS}/{added.json()['id']}"
 
         def comparison() -> dict[str, int]:
             shown: dict[str, int] = admin.get(f"{path}/comparison").json()
             return shown
 
         assert admin.post(f"{path}/shadow").status_code == 200
+        posted = 0
 
-        def compared_by(server: Server) -> bool:
-            before = comparison()["compared"]
+        def compared_by(server: Server, before: int) -> bool:
+            """Post to a server, until more is compared than others were asked before it."""
+            nonlocal posted
+            posted += 3
             assert set(predict(server, 3, seed=51)) == {old}
-            time.sleep(0.3)
             return comparison()["compared"] > before
 
         for server in (one, other):
-            eventually(lambda server=server: compared_by(server), "both servers shadow")
+            eventually(lambda s=server, before=posted: compared_by(s, before), "both shadow")
         report = comparison()
         ways = ("auto_both", "auto_serving", "auto_candidate", "review_both")
         assert sum(report[way] for way in ways) == report["compared"]
@@ -89,7 +88,7 @@ def test_a_candidate_shadows_takes_over_and_gives_way_again(
         assert admin.post(f"{path}/verify").status_code == 409
         for server in (one, other):
             with server.client() as anyone:
-                assert anyone.get("/readyz").status_code == 200
+                assert anyone.get("/readyz/predictions").status_code == 200
             assert set(predict(server, 3, seed=54)) == {old}
 
 

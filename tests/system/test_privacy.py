@@ -11,8 +11,8 @@ from sqlalchemy import make_url
 
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from tests.cli.running import status
-from tests.edge import PASSWORD
-from tests.system.conftest import PATIENCE_S, SQLITE_FIRST, Installation, Server
+from tests.kit.edge import PASSWORD
+from tests.kit.installation import PATIENCE_S, SQLITE_FIRST, Installation, Server
 
 pytestmark = [SQLITE_FIRST, pytest.mark.system]
 
@@ -29,7 +29,7 @@ def encrypted(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> In
     plain = installation.environment()
     settings = plain | {"SETWISE_ENCRYPTION_KEYS": KEY, "SETWISE_LOG_LEVEL": "debug"}
     monkeypatch.setattr(installation, "environment", lambda: settings)
-    installation.application.services.people.create(
+    installation.services.people.create(
         SYSTEM, login="ann", name="Ann", role=Role.REVIEWER, password=PASSWORD
     )
     return installation
@@ -39,7 +39,7 @@ def write_everywhere(server: Server) -> None:
     """Let clients, reviewers and people say the words wherever one can say something."""
     with server.client("client") as client:
         for number in range(3):
-            document = {"id": f"note-{number}", "text": TEXT}
+            document = {"id": f"note-{number}", "text": TEXT, "scores": {"court": 0.6}}
             body = {"document": document, "metadata": {"ward": "quuxmeta"}}
             assert client.post("/v1/predictions", json=body).status_code == 201
         # Refused in as many ways: what is wrong is told to the sender, not to the log.

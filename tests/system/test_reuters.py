@@ -2,18 +2,22 @@
 
 import collections
 import gzip
+import itertools
 import json
 import math
 import subprocess
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from setwise.service.domain.accounts.callers import SYSTEM
+from setwise.service.domain.accounts.callers import SYSTEM, Role
+from tests.kit.installation import ON_POSTGRES, SETWISE, Installation, Server, pages
 from tests.made_once import made_once
-from tests.system.conftest import ON_POSTGRES, SETWISE, Installation, pages, review_together
 
 pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.data, pytest.mark.verify]
 
@@ -38,7 +42,7 @@ def predicted(reuters: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFa
 def test_every_story_is_decided_as_the_model_says_and_the_queue_is_emptied(
     installation: Installation, reuters: Path, predicted: Any, data_dir: Path
 ) -> None:
-    services = installation.application.services
+    services = installation.services
     services.models.activate(SYSTEM, services.models.add(SYSTEM, str(reuters)).id)
     installation.fix_threshold(THRESHOLD)
     server = installation.serve()
@@ -90,3 +94,53 @@ def _upper_bound(right: int, n: int) -> float:
     share, square = right / n, Z * Z
     half = Z * math.sqrt(share * (1 - share) / n + square / (4 * n * n))
     return (share + square / (2 * n) + half) / (1 + square / n)
+
+
+@dataclass
+class Work:
+    """What reviewers who work at once did: tasks settled, and tasks that two held at once."""
+
+    settled: list[str] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
+
+
+def review_together(
+    installation: Installation, server: Server, *, n_reviewers: int, release_each: int
+) -> Work:
+    """Let many people empty the queue; each gives back every ``release_each``-th task."""
+    names = [f"reviewer {n}" for n in range(n_reviewers)]
+    for name in names:
+        installation.key(name, Role.REVIEWER)
+    work, held, lock = Work(), set[str](), threading.Lock()
+
+    def review(name: str) -> None:
+        with server.client(name) as reviewer:
+            for turn in itertools.count(1):
+                claimed = reviewer.post("/v1/reviews/claim")
+                if claimed.status_code == 204:
+                    return
+                assert claimed.status_code == 200, claimed.text
+                task = claimed.json()
+                with lock:
+                    if task["id"] in held:
+                        work.shared.append(task["id"])
+                    held.add(task["id"])
+                time.sleep(0.005)  # to read it; meanwhile nobody else may get it
+                with lock:
+                    held.discard(task["id"])
+                if turn % release_each == 0:
+                    done = reviewer.post(f"/v1/reviews/{task['id']}/release")
+                else:
+                    done = reviewer.post(
+                        f"/v1/reviews/{task['id']}/complete",
+                        json={"labels": task["candidates"][0]["labels"]},
+                        headers={"If-Match": claimed.headers["etag"]},
+                    )
+                    with lock:
+                        work.settled.append(task["id"])
+                assert done.status_code == 200, done.text
+
+    with ThreadPoolExecutor(n_reviewers) as pool:
+        for future in [pool.submit(review, name) for name in names]:
+            future.result()
+    return work

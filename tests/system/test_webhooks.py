@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +15,10 @@ from sqlalchemy import text
 
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange
+from tests.kit.installation import ON_POSTGRES, Installation, Server, pages, stated_documents
+from tests.kit.waiting import eventually
 from tests.ports import held_port
 from tests.receiver import Receiver
-from tests.system.conftest import ON_POSTGRES, Installation, Server, eventually, pages
-from tests.trained import documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -75,7 +74,6 @@ def settled_down(installation: Installation, server: Server) -> bool:
     left = set(delivered(installation)) - {DeliveryState.DELIVERED.value}
     if left:
         hurry(server)
-        time.sleep(1.0)
     return not left
 
 
@@ -129,11 +127,11 @@ def test_a_third_program_ends_with_exactly_what_was_sent(
     installation: Installation, tmp_path: Path, ports: tuple[int, int]
 ) -> None:
     """Both the program and the server are killed on the way, and each starts again."""
-    sample = documents(120, seed=21)
+    sample = stated_documents(120, seed=21)
     folder = tmp_path / "billing"
     folder.mkdir()
     with (folder / "documents.jsonl").open("w") as file:
-        file.writelines(json.dumps({"id": d["id"], "text": d["text"]}) + "\n" for d in sample)
+        file.writelines(json.dumps(document) + "\n" for document in sample)
     port, api_port = ports
     server = installation.serve(port=api_port)
     secret = add_webhook(server, f"http://127.0.0.1:{port}/setwise")["secret"]
@@ -158,7 +156,7 @@ def test_a_third_program_ends_with_exactly_what_was_sent(
         kind: {m["data"]["prediction_id"]: m["data"]["labels"] for m in learnt if m["type"] == kind}
         for kind in ("prediction.auto_sent", "review.completed")
     }
-    assert len(sent) > 20
+    assert len(sent) == 80
     assert heard == {"prediction.auto_sent": sent, "review.completed": settled}
     assert len(learnt) == len(sent) + len(settled)
     assert not any(d["text"] in server.log.read_text() for d in sample)
@@ -177,12 +175,12 @@ def test_what_was_committed_before_a_kill_is_delivered_after_it(
         receiver.secrets.append(add_webhook(server, receiver.url)["secret"])
         answers = []
         with server.client("client") as client:
-            for document in documents(40, seed=22):
-                body = {"document": {"id": document["id"], "text": document["text"]}}
+            for document in stated_documents(40, seed=22):
+                body = {"document": document}
                 answers.append(client.post("/v1/predictions", json=body).json())
         server.kill()
         sent = {answer["id"] for answer in answers if answer["decision"] == "auto"}
-        assert sent
+        assert len(sent) == 26
         assert DeliveryState.DELIVERED not in delivered(installation)
         release.set()
         again = installation.serve()
@@ -201,7 +199,7 @@ def test_a_server_without_permission_calls_nothing_on_its_own_network(
     environment = installation.environment() | {"SETWISE_WEBHOOK_ALLOW_PRIVATE": "false"}
     monkeypatch.setattr(installation, "environment", lambda: environment)
     with Receiver() as receiver:
-        services = installation.application.services
+        services = installation.services
         object.__setattr__(services.webhooks, "allow_private", True)
         names = ("http://127.0.0.1", "https://127.0.0.1", "https://localhost")
         hooks = [

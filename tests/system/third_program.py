@@ -5,7 +5,7 @@ it learns in a file, a line a message, before it answers. It may be killed at an
 again with the same file and the same arguments.
 
 Arguments: the service's address, its API key, the webhook's secret, a port to listen on, the file
-of documents (JSON Lines, with ``id`` and ``text``), and the file to keep.
+of documents (JSON Lines), and the file to keep.
 """
 
 import json
@@ -75,15 +75,15 @@ class Hooks(BaseHTTPRequestHandler):
         pass
 
 
-def post(document: dict[str, str]) -> None:
+def post(document: dict[str, object]) -> None:
     """Post until it is accepted; the key makes repeating harmless."""
     request = urllib.request.Request(
         f"{SERVICE}/v1/predictions",
-        data=json.dumps({"document": {k: document[k] for k in ("id", "text")}}).encode(),
+        data=json.dumps({"document": document}).encode(),
         headers={
             "Authorization": f"Bearer {KEY}",
             "Content-Type": "application/json",
-            "Idempotency-Key": document["id"],
+            "Idempotency-Key": str(document["id"]),
         },
     )
     while True:

@@ -17,7 +17,7 @@ from setwise.models.data.lines import (
     read_bytes,
     read_lines,
 )
-from setwise.spelling import spelled
+from setwise.spelling import misnamed, spelled
 
 _NUMERIC = {"NUMERIC", "REAL", "INTEGER"}
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -253,7 +253,7 @@ def _first_or_last(
     if not 0 < abs(n) <= len(attributes):
         if not needed:
             return []
-        stem = path.name.removesuffix(".gz").removesuffix(".arff")
+        stem = _stem(path)
         fault = "there is no XML file beside it"
         if option:
             fault = f"the relation says -C {n}, but there are {len(attributes)} attributes"
@@ -264,13 +264,17 @@ def _first_or_last(
     return names[:n] if n > 0 else names[n:]
 
 
+def _stem(path: Path) -> str:
+    return re.sub(r"\.arff(\.gz)?$", "", path.name, flags=re.IGNORECASE)
+
+
 def _stems(stem: str) -> list[str]:
     return [stem, stem.removesuffix("-train").removesuffix("-test")]
 
 
 def _labels(path: Path, content: ContentHash | None) -> list[str] | None:
     """Return the labels that the XML file beside an ARFF file names, None without one."""
-    stem = path.name.removesuffix(".gz").removesuffix(".arff")
+    stem = _stem(path)
     stems = _stems(stem)
     files = [beside for name in stems if (beside := path.with_name(f"{name}.xml")).is_file()]
     files = files or sorted(path.parent.glob("*.xml"))
@@ -289,4 +293,7 @@ def _labels(path: Path, content: ContentHash | None) -> list[str] | None:
     if not names or "" in names or len(set(names)) < len(names):
         fault = "a label has no name, or a repeated one" if names else "there are no labels"
         raise DataError(file, None, fault, 'write <label name="…"></label> for each')
+    for name in names:
+        if why := misnamed(name):
+            raise DataError(file, None, f"the label {name[:60]!a} {why.fault}", why.cure)
     return names

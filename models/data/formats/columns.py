@@ -11,6 +11,7 @@ from typing import Any
 from setwise.models.data.formats.cells import Unreadable, is_structured, listed
 from setwise.models.data.formats.layout import FileLayout
 from setwise.models.data.formats.separators import Separators
+from setwise.models.data.formats.verdicts import is_flag
 from setwise.models.data.lines import DataError, names_beside
 
 _BESIDE = ("id", "annotator", "metadata", "__index_level_0__")  # columns that are never labels
@@ -36,11 +37,16 @@ class LabelColumns:
         if self._columns or self._column in columns:
             return
         beside = {*_BESIDE, layout.text_column, *others}
-        left = [name for name in columns if name not in beside]
+        left = [name for name in columns if name not in beside and not is_flag(name)]
         if layout.labels_column is not None or not left:
             raise no_column(path, None, self._column, "--labels-column", columns)
         self._columns = tuple(left)
         self._first = frozenset(columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that hold labels."""
+        return self._columns or (self._column,)
 
     def of(self, number: int, row: Mapping[str, Any]) -> list[str]:
         """Return the names of the row's labels."""

@@ -1,6 +1,8 @@
 """Tasks of Label Studio: read with annotations of people, written with predictions."""
 
 import json
+import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -9,13 +11,15 @@ from xml.sax.saxutils import quoteattr
 
 from setwise.models.data.formats.layout import FileLayout
 from setwise.models.data.json_lines import json_records, read_json, type_name
-from setwise.models.data.lines import DataError
+from setwise.models.data.lines import DataError, DataWarning, count_of
 
 CONTROL = "labels"
 """Name of the control with the choices in tasks that Setwise writes."""
 
 _PREDICTED = ("id", "labels", "confidence", "model_version")
 _EXPORT = "export the project as JSON"
+_ADDRESS = re.compile(r"\s*(https?|s3|gs|azure-blob)://\S+\s*|/data/(upload|local-files)/\S+")
+"""Where Label Studio loads a text from."""
 _READ = ("choices", "taxonomy")
 """Kinds of controls with labels of a whole document."""
 
@@ -33,8 +37,8 @@ def task_lines(
     The text is the value of ``layout.text_column`` in the task's data, the id the ``id`` there or
     the task's own. Labels are the choices of people, of a taxonomy the last name of each path. Of
     several annotations the one marked as ground truth counts, else the set that most of them chose,
-    and the latest of equally many. Skipped tasks and those without annotations are left out where
-    labels are read.
+    and the latest of equally many. Where labels are read, tasks without annotations are left out,
+    and so are annotations that were cancelled, skipped or rejected by the latest review.
 
     Parameters
     ----------
@@ -53,22 +57,67 @@ def task_lines(
     ------
     DataError
         At the first task that holds no such document.
+
+    Warns
+    -----
+    DataWarning
+        If tasks are left out.
     """
     reader = _Controls(path, layout.labels_column)
-    for number, task in enumerate(_tasks(path), 1):
+    unanswered = addresses = 0
+    tasks = _tasks(path)
+    for number, task in enumerate(tasks, 1):
         record = _document(path, number, task, layout.text_column)
+        addresses += _ADDRESS.fullmatch(str(record["text"])) is not None
         if external:
             record["candidates"] = _candidates(reader, number, task)
         if not labelled:
             yield number, json.dumps(record).encode()
             continue
         answers = _answers(reader, number, task)
+        unanswered += not answers
         for answer in _each(answers) if several else _decided(answers):
             more = {} if answer.annotator is None else {"annotator": answer.annotator}
             line = {**record, "labels": sorted(answer.labels), **more}
             yield number, json.dumps(line).encode()
     if labelled:
         reader.check_used()
+        _warn(path, unanswered, len(tasks))
+    if tasks and addresses == len(tasks):
+        fault = f"{layout.text_column!r} holds addresses of texts, not texts"
+        raise DataError(
+            path, None, fault, "name the key of the texts (--text-column), or import them"
+        )
+
+
+def decided_choices(
+    path: str | Path, control: str
+) -> Iterator[tuple[int, dict[str, Any], frozenset[str] | None]]:
+    """Yield each task's number, the task, and the deciding choices in a control.
+
+    None without a choice; which of several annotations decides is as in `task_lines`.
+
+    Raises
+    ------
+    DataError
+        At the first task of another form.
+    """
+    reader = _Controls(path, control)
+    for number, task in enumerate(_tasks(path), 1):
+        if not isinstance(task, dict):
+            raise DataError(path, number, "this is no task", _EXPORT)
+        decided = _decided(_answers(reader, number, task))
+        yield number, task, decided[0].labels or None if decided else None
+
+
+def _warn(path: str | Path, unanswered: int, n: int) -> None:
+    if unanswered and unanswered == n:
+        fault = "no task has an annotation that was neither cancelled nor rejected"
+        raise DataError(path, None, fault, "export a project with annotations")
+    if unanswered:
+        why = "they have no annotation, or only cancelled or rejected ones"
+        warning = f"{path}: {count_of(unanswered, 'task')} left out: {why}"
+        warnings.warn(warning, DataWarning, stacklevel=2)
 
 
 def task_of(prediction: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -92,6 +141,8 @@ def task_of(prediction: Mapping[str, Any], text: str) -> dict[str, Any]:
     data = {"id": prediction["id"], "text": text}
     if "document_id" in prediction:
         data |= {"id": prediction["document_id"], "prediction_id": prediction["id"]}
+    if prediction["labels"] is None:  # received before there was a model
+        return {"data": data, "predictions": []}
     region = {
         "id": "labels",
         "from_name": CONTROL,
@@ -124,8 +175,15 @@ def predicted_tasks(
     Raises
     ------
     DataError
-        At the first line that is no prediction, or whose document is unknown.
+        At the first line that is no prediction, or whose document is unknown; if no exported text
+        is stored any more.
+
+    Warns
+    -----
+    DataWarning
+        If exported documents are left out, because their text is gone.
     """
+    n_gone = n_tasks = 0
     for number, line in json_records(path):
         prediction: dict[str, Any] = line
         missing = [name for name in _PREDICTED if name not in prediction]
@@ -134,22 +192,31 @@ def predicted_tasks(
             raise DataError(path, number, fault, "give predictions as Setwise writes them")
         if review and prediction.get("decision") != "review":
             continue
-        labels = prediction["labels"]
+        labels = prediction["labels"] or []
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             cure = "give predictions as Setwise writes them"
             raise DataError(path, number, "'labels' is no list of names", cure)
         id_ = str(prediction.get("document_id") or prediction["id"])
         text = prediction.get("text") or texts.get(id_)
+        if text is None and "text" in prediction:
+            n_gone += 1
+            continue
         if not isinstance(text, str):
             cure = "export with content=true, or name the documents (--texts)"
             raise DataError(path, number, f"no text of the document {id_!r}", cure)
+        n_tasks += 1
         yield task_of(prediction, text), _labels_in(prediction)
+    if n_gone and not n_tasks:
+        raise DataError(path, None, "no document has a text", "name the documents (--texts)")
+    if n_gone:
+        gone = f"{path}: {count_of(n_gone, 'document')} left out: the text is gone"
+        warnings.warn(gone, DataWarning, stacklevel=2)
 
 
 def _labels_in(prediction: Mapping[str, Any]) -> set[str]:
-    likely = (entry["label"] for entry in prediction.get("marginals", ()))
-    others = (entry["labels"] for entry in prediction.get("candidates", ()))
-    return set(prediction["labels"]).union(likely, *others)
+    likely = (entry["label"] for entry in prediction.get("marginals") or ())
+    others = (entry["labels"] for entry in prediction.get("candidates") or ())
+    return set(prediction["labels"] or ()).union(likely, *others)
 
 
 def labeling_config(label_names: Iterable[str]) -> str:
@@ -219,8 +286,8 @@ def _answers(reader: "_Controls", number: int, task: Mapping[str, Any]) -> list[
     try:
         annotations = [
             annotation
-            for annotation in task.get("annotations") or []
-            if not annotation.get("was_cancelled")
+            for annotation in task.get("annotations") or task.get("completions") or []
+            if not _is_withdrawn(annotation)
         ]
         return [
             _AnnotatedAnswer(
@@ -232,6 +299,14 @@ def _answers(reader: "_Controls", number: int, task: Mapping[str, Any]) -> list[
         ]
     except (AttributeError, TypeError) as error:
         raise reader.foreign(number, "annotations") from error
+
+
+def _is_withdrawn(annotation: Mapping[str, Any]) -> bool:
+    """Return whether an annotation was withdrawn; earlier releases had other names."""
+    if any(annotation.get(name) for name in ("was_cancelled", "skipped", "canceled", "is_draft")):
+        return True
+    reviews = sorted(annotation.get("reviews") or [], key=_instant)
+    return bool(reviews) and reviews[-1].get("accepted") is False
 
 
 def _decided(answers: list[_AnnotatedAnswer]) -> list[_AnnotatedAnswer]:

@@ -18,6 +18,7 @@ TABLE_FORMATS: tuple[Format, ...] = ("huggingface", "csv", "parquet")
 
 SUFFIXES: dict[str, Format] = {
     ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
     ".svm": "svm",
     ".csv": "csv",
     ".tsv": "csv",
@@ -26,7 +27,7 @@ SUFFIXES: dict[str, Format] = {
     ".arff": "arff",
     ".npz": "npz",
 }
-"""How a file's name ends, before ``.gz``, in each format."""
+"""How a file's name ends, before ``.gz`` and in small letters, in each format."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ class FileLayout:
     label_separator : str, optional
         Separates labels in a cell that is a string. By default ``;``, and a file in which another
         sign seems to separate them is refused.
+    least_documents : int
+        Of the service's export of annotations: documents with a label that fewer of them have, and
+        that no model has predicted, are left out.
     """
 
     format: Format | None = None
@@ -55,6 +59,7 @@ class FileLayout:
     labels_column: str | None = None
     label_columns: tuple[str, ...] = ()
     label_separator: str | None = None
+    least_documents: int = 1
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -113,7 +118,7 @@ class FileLayout:
         """
         if self.format is not None:
             return self.format
-        name = Path(file).name.removesuffix(".gz")
+        name = Path(file).name.lower().removesuffix(".gz")
         format_name = "jsonl" if str(file) == STDIN else default
         if name.endswith(".txt"):
             format_name = "text"

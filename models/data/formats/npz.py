@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from setwise.models.data.archives import UNREADABLE
 from setwise.models.data.formats.vectors import MOST_COLUMNS, Vectors
 from setwise.models.data.lines import ContentHash, DataError, decode, names_beside, read_bytes
-from setwise.spelling import spelled
+from setwise.spelling import misnamed, spelled
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _BROKEN: tuple[type[Exception], ...] = (
@@ -145,3 +145,6 @@ def _check_names(path: Path, what: str, names: list[str], width: int) -> None:
         raise DataError(
             path, None, f"a {what} has no name, or a repeated one", f"name each {what} once"
         )
+    for name in names if what == "label" else ():
+        if why := misnamed(name):
+            raise DataError(path, None, f"the label {name[:60]!a} {why.fault}", why.cure)

@@ -11,7 +11,7 @@ from setwise.models.data.formats.arff import read_arff
 from setwise.models.data.formats.label_studio import task_lines
 from setwise.models.data.formats.layout import TABLE_FORMATS, FileLayout, Format
 from setwise.models.data.formats.npz import read_npz
-from setwise.models.data.formats.reviews import is_export, reviewed_lines
+from setwise.models.data.formats.reviews import exported_documents, is_export, reviewed_lines
 from setwise.models.data.formats.tables import table_lines, table_rows
 from setwise.models.data.formats.vectors import Vectors
 from setwise.models.data.lines import (
@@ -69,12 +69,17 @@ def document_lines(
     format_ = "text" if is_folder else layout.format_of(path, None if labelled else "jsonl")
     if format_ == "jsonl":
         numbered = read_lines(path, progress=progress, content=content)
-        first = next(numbered, None) if labelled else None
+        first = next(numbered, None)
         lines = numbered if first is None else chain([first], numbered)
-        if first is not None and is_export(first[1]):
-            answered = numbers is not None
-            lines = reviewed_lines(path, lines, answered=answered, several=several)
-        yield from lines
+        answered = numbers is not None
+        if first is None or not is_export(first[1]):
+            yield from lines
+        elif labelled:
+            yield from reviewed_lines(
+                path, lines, answered=answered, several=several, least=layout.least_documents
+            )
+        else:
+            yield from exported_documents(path, lines, answered=answered)
         return
     if format_ in TABLE_FORMATS:
         lines = table_lines(

@@ -2,8 +2,9 @@
 
 A row is one person's answer to one prediction. What a lead decided is the truth: such a document is
 by `GOLD`. Documents drawn to certify are left out: what proves a threshold must teach nothing. So
-are documents whose set is not known whole, or has a label that too few of them have: learnt without
-it, they would teach that the rest is complete.
+are documents whose set is not known whole: they would teach that the rest is complete. Documents
+with rare labels stay, and so do these labels: without them a model would be taught, and judged, on
+documents that are easier than those to come.
 """
 
 import json
@@ -22,16 +23,22 @@ GOLD = "gold"
 SHOWN = " (suggestion shown)"
 """Follows the name of annotators who saw the prediction: they agree with it more often."""
 
-_OWN = frozenset({"prediction_id", "reviewer", "labels", "kind", "settles", "suggestion_shown"})
+ANNOTATION_COLUMNS = frozenset(
+    {"prediction_id", "reviewer", "labels", "kind", "settles", "suggestion_shown"}
+)
+"""Columns by which an export of annotations is known."""
+
 _DECIDES = frozenset({"adjudication", "reopened"})
 _CERTIFIES = "they were drawn to certify"
-_ANSWERS = ("scores", "candidates", "answer")
+_ANSWERS = {"answer_scores": "scores", "answer_candidates": "candidates", "answer": "answer"}
+"""Columns of another model's answer, and what a line of documents calls them."""
+
 _UNANSWERED = "they have no answers of another model"
 _UNNAMED = "a label applies to them that nobody named"
-LEAST_DOCUMENTS = 10
-"""Documents with a label that no model has predicted yet, needed to learn it: two for each of the
-five parts of a cross-fit.
-"""
+RARE = 10
+"""Labels that fewer documents have are named in a warning: among many, some may be misspelt."""
+MOST_NAMED = 20
+"""Rare labels that a warning names."""
 
 
 def is_export(line: bytes) -> bool:
@@ -40,7 +47,7 @@ def is_export(line: bytes) -> bool:
         row = json.loads(line)
     except (ValueError, RecursionError, MemoryError):
         return False
-    return isinstance(row, dict) and row.keys() >= _OWN
+    return isinstance(row, dict) and row.keys() >= ANNOTATION_COLUMNS
 
 
 @dataclass
@@ -64,7 +71,7 @@ def reviewed_lines(
     answered: bool = False,
     several: bool = False,
     left_out: Counter[str] | None = None,
-    known: Iterable[str] = (),
+    least: int = 1,
 ) -> Iterator[tuple[int, bytes]]:
     """Yield each exported document as numbered lines of JSON Lines.
 
@@ -83,8 +90,8 @@ def reviewed_lines(
         lead's decision counts, or else the last answer that settled the document.
     left_out : Counter, optional
         Filled with the documents left out by reason, in place of warnings.
-    known : iterable of str, optional
-        Labels to learn however few documents have them, besides those that were predicted.
+    least : int, default 1
+        Documents with a label that fewer of them have are left out, unless a model predicted it.
 
     Raises
     ------
@@ -94,7 +101,7 @@ def reviewed_lines(
     Warns
     -----
     DataWarning
-        If documents are left out.
+        If documents are left out, or labels are rare.
     """
     documents, proving = _documents(path, lines)
     counts = Counter[str]() if left_out is None else left_out
@@ -112,7 +119,8 @@ def reviewed_lines(
             counts[_UNNAMED] += 1
         else:
             kept.append((document.line, record, decisions))
-    yield from _learnable(documents, kept, known, counts)
+    rare = _rare(documents, [decisions for *_, decisions in kept], max(RARE, least))
+    yield from _learnable(kept, {label: n for label, n in rare.items() if n < least}, least, counts)
     missing = _UNANSWERED if counts[_UNANSWERED] else f"they have no {beside}"
     if counts[missing] == len(documents):
         fault = f"no document has {missing.removeprefix('they have no ')}"
@@ -120,13 +128,74 @@ def reviewed_lines(
     for why, n in counts.items() if left_out is None else ():
         warning = f"{path}: {count_of(n, 'document')} left out: {why}"
         warnings.warn(warning, DataWarning, stacklevel=2)
+    rare = {label: n for label, n in rare.items() if least <= n < RARE}
+    if left_out is None and rare:
+        warning = (
+            f"{path}: {count_of(len(rare), 'label')} learnt from fewer than {RARE} documents: "
+            f"{_named(rare)}; correct misspelt ones, or leave out documents with rare labels by "
+            "--least-documents"
+        )
+        warnings.warn(warning, DataWarning, stacklevel=2)
+
+
+def exported_documents(
+    path: str | Path, lines: Iterable[tuple[int, bytes]], *, answered: bool
+) -> Iterator[tuple[int, bytes]]:
+    """Yield each prediction's document once, without labels, as JSON Lines.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, for messages.
+    lines : iterable of (int, bytes)
+        Its numbered lines.
+    answered : bool
+        Whether another model's answers are read.
+
+    Raises
+    ------
+    DataError
+        At a line that is no row of the export, or if no document has content.
+
+    Warns
+    -----
+    DataWarning
+        If documents are left out, because their content is gone.
+    """
+    seen: set[str] = set()
+    n_gone = 0
+    for number, line in lines:
+        row = _row(path, number, line) if line.strip() else None
+        if row is None or row["prediction_id"] in seen:
+            continue
+        seen.add(row["prediction_id"])
+        document = {"id": row.get("document_id") or row["prediction_id"]}
+        kind = next((key for key in ("text", "features") if row.get(key) is not None), None)
+        if kind is not None:
+            document[kind] = row[kind]
+        answer = _answer(row) if answered else {}
+        if kind is None and not answer:
+            n_gone += 1
+            continue
+        document |= {**answer, "metadata": row.get("metadata") or {}}
+        yield number, json.dumps(document).encode()
+    if n_gone == len(seen):
+        raise DataError(path, None, "no document has content", "export with content=true")
+    if n_gone:
+        gone = f"{path}: {count_of(n_gone, 'document')} left out: the content is gone"
+        warnings.warn(gone, DataWarning, stacklevel=2)
+
+
+def _answer(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return another model's answer to a document, as a line of documents holds it."""
+    return {key: row[column] for column, key in _ANSWERS.items() if row.get(column) is not None}
 
 
 def _record(
     name: str, row: Mapping[str, Any], beside: str | None, *, answered: bool
 ) -> dict[str, Any] | str:
     """Return a document without its labels, or why it is left out."""
-    answer = {key: row[key] for key in _ANSWERS if answered and row.get(key) is not None}
+    answer = _answer(row) if answered else {}
     if answered and not answer:
         return _UNANSWERED
     record = {"id": name, **answer}
@@ -140,38 +209,37 @@ def _record(
 
 
 def _learnable(
-    documents: Mapping[str, _Answered],
-    kept: Sequence[_Kept],
-    known: Iterable[str],
-    counts: Counter[str],
+    kept: Sequence[_Kept], rare: Mapping[str, int], least: int, counts: Counter[str]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of documents of which no label is too rare."""
-    rare = _rare(documents, [decisions for *_, decisions in kept], known)
-    named = ", ".join(f"{label} ({n})" for label, n in sorted(rare.items()))
+    """Yield the lines of documents without rare labels."""
     for line, record, decisions in kept:
         if any(rare.keys() & decision["labels"] for _, decision in decisions):
-            counts[f"fewer than {LEAST_DOCUMENTS} of them have a label of theirs: {named}"] += 1
+            counts[f"fewer than {least} of them have a label of theirs: {_named(rare)}"] += 1
             continue
         for annotator, decision in decisions:
             labelled = {**record, "labels": decision["labels"], "annotator": annotator}
             yield line, json.dumps(labelled).encode()
 
 
+def _named(rare: Mapping[str, int]) -> str:
+    named = [f"{label} ({n})" for label, n in sorted(rare.items())]
+    return ", ".join(named[:MOST_NAMED]) + (" …" if len(named) > MOST_NAMED else "")
+
+
 def _rare(
     documents: Mapping[str, _Answered],
     decisions: Iterable[Sequence[tuple[str, Mapping[str, Any]]]],
-    known: Iterable[str],
+    least: int,
 ) -> dict[str, int]:
-    """Return the labels that are too rare to learn, and how many documents have them."""
+    """Return the labels of fewer documents than ``least`` that no model predicted, with counts."""
     counts = Counter(label for decided in decisions for label in set(decided[-1][1]["labels"]))
-    predicted = {
+    learnt = {
         label
         for document in documents.values()
         for row in document.rows
         for label in row.get("predicted_labels") or ()
     }
-    learnt = {*known, *predicted}
-    return {label: n for label, n in counts.items() if n < LEAST_DOCUMENTS and label not in learnt}
+    return {label: n for label, n in counts.items() if label not in learnt and n < least}
 
 
 def _documents(

@@ -1,7 +1,7 @@
 """Tables of documents: CSV, Parquet and other tools' JSON Lines."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from setwise.models.data.formats.columns import AnswerColumns, LabelColumns, no_column
 from setwise.models.data.formats.csv_rows import csv_rows, refuse_repeated
 from setwise.models.data.formats.layout import FileLayout, Format
+from setwise.models.data.formats.reviews import ANNOTATION_COLUMNS
+from setwise.models.data.formats.verdicts import Verdicts
 from setwise.models.data.json_lines import json_records
 from setwise.models.data.lines import (
     DataError,
@@ -34,7 +36,8 @@ def table_lines(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield each row as a numbered line of Setwise's own JSON Lines.
 
-    Rows without an ``id`` are numbered from "1".
+    Rows without an ``id`` are numbered from "1". Where labels are read, rows that their tool marks
+    as no answer are left out.
 
     Parameters
     ----------
@@ -56,6 +59,11 @@ def table_lines(
     ------
     DataError
         At the first row that is not a document, or if a column is missing.
+
+    Warns
+    -----
+    DataWarning
+        If rows are left out.
     """
     rows = _READERS[format_](path, layout, progress)
     first = next(rows, None)
@@ -63,19 +71,19 @@ def table_lines(
         raise DataError(path, None, "the file holds no documents", "give one document a row")
     answers = None if numbers is None else AnswerColumns(path, layout, first[1], numbers)
     others = () if answers is None else answers.columns
-    labels = LabelColumns(path, layout, first[1], others) if labelled else None
+    labels = _label_columns(path, layout, first[1], others) if labelled else None
     has_text = layout.text_column in first[1]
     if not has_text and answers is None:
         raise no_column(path, first[0], layout.text_column, "--text-column", first[1])
-    for position, (number, row) in enumerate(chain([first], rows), 1):
+    numbered: Iterator[tuple[int, Row]] = enumerate(chain([first], rows), 1)
+    if labels is not None:
+        used = {layout.text_column, *others, *labels.names}
+        numbered = Verdicts(path, used).answers(numbered)
+    for position, (number, row) in numbered:
         cells = _Cells(path, number, row)
         id_ = cells.name("id")
         record: dict[str, object] = {"id": str(position) if id_ is None else id_}
-        if has_text:
-            record["text"] = row.get(layout.text_column)
-        elif layout.text_column in row:
-            cure = "give every row its text, or none"
-            raise DataError(path, number, f"{layout.text_column!r} is not in the first row", cure)
+        record |= cells.text(layout.text_column, expected=has_text)
         if answers is not None:
             record |= answers.of(number, row)
         if labels is not None:
@@ -85,6 +93,15 @@ def table_lines(
         yield number, cells.written(record)
     if labels is not None:
         labels.check_separator()
+
+
+def _label_columns(
+    path: str | Path, layout: FileLayout, columns: Collection[str], others: Sequence[str]
+) -> LabelColumns:
+    if ANNOTATION_COLUMNS.issubset(columns):
+        cure = "export it as JSON Lines (format=jsonl): a document may have several rows"
+        raise DataError(path, None, "this is an export of annotations as a table", cure)
+    return LabelColumns(path, layout, columns, others)
 
 
 class _Cells(NamedTuple):
@@ -105,6 +122,13 @@ class _Cells(NamedTuple):
             fault = f"{column!r} is {str(value)[:60]}"
             raise DataError(self.path, self.number, fault, "give a text or a whole number")
         return str(value)
+
+    def text(self, column: str, *, expected: bool) -> dict[str, object]:
+        """Return the text as a member of a document, if rows have one."""
+        if not expected and column in self.row:
+            fault = f"{column!r} is not in the first row"
+            raise DataError(self.path, self.number, fault, "give every row its text, or none")
+        return {"text": self.row.get(column)} if expected else {}
 
     def written(self, record: Mapping[str, object]) -> bytes:
         """Return the row's document as JSON."""

@@ -7,6 +7,9 @@ from setwise.models.evaluation.report.findings import ModelFindings
 from setwise.models.figures.numerals import chance, percent, plain, plural
 from setwise.models.guarantees.binomial import upper_tail
 
+_LEVEL = 0.05
+"""p-value below which a difference counts as proved."""
+
 
 class ModelComparison(NamedTuple):
     """Rows of a table, each a measure and its value for both models, and the tests in words."""
@@ -44,9 +47,11 @@ def _tests(one: ModelFindings, other: ModelFindings) -> str:
     better = int((one.right & ~other.right).sum())
     worse = int((other.right & ~one.right).sum())
     apart = min(1.0, 2 * float(upper_tail(max(better, worse), better + worse, 0.5)))
+    ahead = one.name if better > worse else other.name
+    told = f"{ahead} is right more often" if apart < _LEVEL else "No proved difference"
     sets = (
-        f"In {plural(better, 'document')} only {one.name} is right, in {worse:,} only {other.name} "
-        f"(sign test, p {chance(apart)})."
+        f"{told}: in {plural(better, 'document')} only {one.name} is right, in {worse:,} only "
+        f"{other.name} (sign test, p {chance(apart)})."
     )
     if better or worse:
         return sets

@@ -32,6 +32,9 @@ N_BINS = 20
 N_GROUPS = 10
 """Groups of documents with similar confidences, of equal number."""
 
+_WIDTH, _HEIGHT = 324, 270
+"""The size of a chart: whole on a phone, and three beside each other on a desk."""
+
 _RISK = 0.05  # of each bound
 _FEWEST = 20  # documents sent, below which the accuracy is not drawn
 _MOST_POINTS = 200
@@ -83,7 +86,8 @@ def reliability(findings: ModelFindings, name: str) -> ReportFigure | None:
         ChartFrame(
             Axis(0, 1, round_ticks(0, 1), "confidence"),
             Axis(0, 1, percent_ticks(0, 1), "share that is right"),
-            height=340,
+            width=_WIDTH,
+            height=_HEIGHT,
         ),
         marks,
         legend=(
@@ -122,7 +126,8 @@ def sending(findings: ModelFindings, name: str, target: float) -> ReportFigure:
         ChartFrame(
             Axis(0, 1, percent_ticks(0, 1), "share of the documents that is sent"),
             Axis(bottom, 1, percent_ticks(bottom, 1), "share of them that is right"),
-            height=340,
+            width=_WIDTH,
+            height=_HEIGHT,
         ),
         marks,
         legend=(
@@ -156,6 +161,8 @@ def histogram(findings: ModelFindings, name: str) -> ReportFigure:
         ChartFrame(
             Axis(0, 1, round_ticks(0, 1), "confidence"),
             Axis(0, most, count_ticks(most), "documents"),
+            width=_WIDTH,
+            height=_HEIGHT,
         ),
         [Bars(bars)],
         legend=(("sent", "right"), ("skipped", "wrong")),
@@ -188,6 +195,8 @@ def sizes(findings: ModelFindings, name: str) -> ReportFigure:
                 "predicted labels",
             ),
             Axis(0, 1, percent_ticks(0, 1), "share that is right"),
+            width=_WIDTH,
+            height=_HEIGHT,
         ),
         [
             Intervals(

@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -13,12 +13,15 @@ from scipy.sparse import csr_array
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.documents import PredictionInput
+from setwise.models.evaluation.automation import Automation, automation_at
 from setwise.models.evaluation.confusions import ConfusedLabels, confused_labels
 from setwise.models.evaluation.evaluation import measure, reading, train_seconds
 from setwise.models.evaluation.explanation import weigh_terms
 from setwise.models.evaluation.metrics import Metrics
 from setwise.models.evaluation.reliability import ReliabilityCurve, draw_reliability
-from setwise.models.guarantees.certificates import Certification
+from setwise.models.evaluation.report.remarks import remarks_on
+from setwise.models.evaluation.report.slices import Slice, slices_by_length, slices_of
+from setwise.models.guarantees.certificates import Certificate, Certification
 from setwise.models.guarantees.certify import certify
 from setwise.models.predictor import SetPredictor
 
@@ -83,12 +86,18 @@ class ModelFindings:
         None for fewer than thirty documents.
     proof : Certificate or CertificateRefusal
         Of the target, with these documents as a random sample.
+    measured : Automation
+        The lowest threshold that reaches the target on these documents, which proves nothing.
     errors : tuple of ConfidentError
         The most confident first.
     pairs : tuple of ConfusedLabels
         The most frequent first.
     sizes : tuple of SizeAccuracy
         By the number of predicted labels.
+    slices : tuple of Slice
+        By the length of texts, and by what else divides the documents.
+    remarks : tuple of str
+        What makes the figures worth less than they look.
     facts : mapping of str to str
         How the model was made and run.
     """
@@ -100,9 +109,12 @@ class ModelFindings:
     right: Bools
     curve: ReliabilityCurve | None
     proof: Certification
+    measured: Automation
     errors: tuple[ConfidentError, ...]
     pairs: tuple[ConfusedLabels, ...]
     sizes: tuple[SizeAccuracy, ...]
+    slices: tuple[Slice, ...]
+    remarks: tuple[str, ...]
     facts: Mapping[str, str]
 
 
@@ -113,6 +125,8 @@ def gather_findings(
     name: str,
     target: float,
     risk: float,
+    by: Mapping[str, Sequence[object]] | None = None,
+    trained_on: Dataset | None = None,
     progress: Progress | None = None,
 ) -> ModelFindings:
     """Predict the documents, and return everything that the report shows.
@@ -127,6 +141,8 @@ def gather_findings(
     metrics = running.finished(dataset.label_names, train_seconds(predictor), seconds)
     confidence, right = running.confidence, running.right
     true, predicted = running.label_sets()
+    proof = certify(confidence, right, target=target, risk=risk)
+    sent = confidence >= (proof.threshold if isinstance(proof, Certificate) else np.inf)
     return ModelFindings(
         name,
         predictor.kind,
@@ -134,7 +150,8 @@ def gather_findings(
         confidence,
         right,
         draw_reliability(confidence, right) if len(right) >= _FEW else None,
-        certify(confidence, right, target=target, risk=risk),
+        proof,
+        automation_at(target, confidence, right),
         tuple(_errors(predictor, dataset, confidence, right, (true, predicted))),
         confused_labels(
             (
@@ -144,8 +161,25 @@ def gather_findings(
             MOST_PAIRS,
         ),
         _sizes(predicted, right),
+        slices_by_length(dataset, right, sent)
+        + tuple(
+            part
+            for name, values in (by or {}).items()
+            for part in slices_of(name, values, right, sent)
+        ),
+        remarks_on(
+            dataset,
+            predictor,
+            metrics,
+            None if trained_on is None else _as_read(predictor, trained_on),
+        ),
         _facts(predictor, metrics),
     )
+
+
+def _as_read(predictor: SetPredictor, dataset: Dataset) -> Dataset:
+    features = None if predictor.vectorizer is not None else predictor.feature_names
+    return dataset.in_columns_of(predictor.label_names, features)
 
 
 def _errors(

@@ -1,33 +1,35 @@
-"""The report as one HTML file, which loads nothing and runs no script."""
+"""The report as one HTML file, which loads nothing."""
 
 import base64
-import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
-from setwise.models.evaluation.label_table import LabelRow, LabelShare, LabelTable
 from setwise.models.evaluation.report import figures
 from setwise.models.evaluation.report.comparison import compare_models
+from setwise.models.evaluation.report.elements import folded, table, tag
 from setwise.models.evaluation.report.findings import (
     ConfidentError,
     ModelFindings,
     Progress,
     gather_findings,
 )
+from setwise.models.evaluation.report.label_tables import label_tables
+from setwise.models.evaluation.report.opening import script, slider, two_thresholds, verdict
+from setwise.models.evaluation.report.slices import Slice
 from setwise.models.figures.numerals import confidence, percent, plain, plural
 from setwise.models.figures.picture import figures_style
 from setwise.models.guarantees.certificates import Certification
 from setwise.models.predictor import SetPredictor
 
-_LABELS = 40
-"""Labels that are shown at once; the others are behind a summary."""
+_ERRORS = 4
+"""Errors that are shown at once."""
 
 
 _TERMS_OF = {
@@ -78,6 +80,10 @@ def report(
     target: float = 0.95,
     risk: float = 0.1,
     names: Sequence[str] = ("model", "other model"),
+    by: Mapping[str, Sequence[object]] | None = None,
+    trained_on: Dataset | None = None,
+    data: str = "",
+    warnings: Sequence[str] = (),
     command: str = "",
     progress: Progress | None = None,
 ) -> ModelReport:
@@ -98,6 +104,14 @@ def report(
         sample of those to come.
     names : sequence of str
         Of the two models.
+    by : mapping of str to sequence of length n, optional
+        What else divides the documents, such as a department: each value has its figures.
+    trained_on : Dataset, optional
+        What the models learnt from, to find documents of it again.
+    data : str
+        The name of the documents.
+    warnings : sequence of str
+        What was said when they were read.
     command : str
         How the report is made again.
     progress : callable, optional
@@ -123,10 +137,20 @@ def report(
         return lambda fraction: progress((place + fraction) / len(models))
 
     findings = tuple(
-        gather_findings(each, dataset, name=name, target=target, risk=risk, progress=part(place))
+        gather_findings(
+            each,
+            dataset,
+            name=name,
+            target=target,
+            risk=risk,
+            by=by,
+            trained_on=trained_on,
+            progress=part(place),
+        )
         for place, (each, name) in enumerate(zip(models, names, strict=False))
     )
-    return ModelReport(str(_page(findings, target, command)), findings)
+    of = f"{data or 'documents'} (digest {dataset.fingerprint[:12]})"
+    return ModelReport(str(_page(findings, target, of, warnings, command)), findings)
 
 
 @cache
@@ -135,64 +159,102 @@ def _style() -> Markup:
     return figures_style() + Markup(layout)  # noqa: S704 -- ours
 
 
-def _page(findings: tuple[ModelFindings, ...], target: float, command: str) -> Markup:
-    first = findings[0]
+def _page(
+    findings: tuple[ModelFindings, ...],
+    target: float,
+    data: str,
+    warnings: Sequence[str],
+    command: str,
+) -> Markup:
     title = f"Report on {' and '.join(each.name for each in findings)}"
+    parts = [*_comparison(findings), *_parts(findings[0], "m0", target)]
+    parts.append(("How this was made", [_made(findings, command)]))
+    contents = [
+        tag("li", tag("a", name, href=f"#part-{place}")) for place, (name, _) in enumerate(parts)
+    ]
     body = Markup("").join(
         [
-            _tag("h1", title),
-            _tag("p", _verdict(first), class_="verdict"),
-            *(_comparison(findings) if len(findings) > 1 else ()),
-            *(section for each in findings for section in _model(each, findings, target)),
-            *_made(findings, command),
+            tag("h1", title),
+            *_opening(findings[0], data, warnings),
+            tag("nav", tag("ol", *contents), aria_label="Contents"),
+            *(
+                Markup("").join([tag("h2", name, id=f"part-{place}"), *inside])
+                for place, (name, inside) in enumerate(parts)
+            ),
         ]
     )
     return Markup(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        "<title>{title}</title><style>{style}</style></head><body><main>{body}</main></body></html>\n"
-    ).format(title=title, style=_style(), body=body)
+        "<title>{title}</title><style>{style}</style></head><body><main>{body}</main>"
+        "<script>{script}</script></body></html>\n"
+    ).format(title=title, style=_style(), body=body, script=script())
 
 
-def _verdict(findings: ModelFindings) -> str:
-    metrics = findings.metrics
-    return (
-        f"{percent(metrics.set_accuracy)} of the label sets of {plural(metrics.n, 'document')} are "
-        f"right. {' '.join(str(findings.proof).split(chr(10)))}"
+def _opening(findings: ModelFindings, data: str, warnings: Sequence[str]) -> Iterator[Markup]:
+    """Yield the first page: the answer, remarks on the data, and the slider."""
+    first, *more = verdict(findings)
+    yield tag("p", first, class_="verdict")
+    yield from (tag("p", sentence) for sentence in more)
+    remarks = [*findings.remarks, *warnings]
+    if remarks:
+        yield tag("ul", *(tag("li", remark) for remark in remarks), class_="remarks")
+    yield from slider(findings)
+    today = datetime.now(UTC)
+    yield tag(
+        "p",
+        f"{today.day} {today:%B %Y}. {plural(findings.metrics.n, 'document')}: {data}.",
+        class_="quiet-text",
     )
 
 
-def _model(
-    findings: ModelFindings, everyone: tuple[ModelFindings, ...], target: float
-) -> Iterator[Markup]:
-    several = len(everyone) > 1
-    prefix = f"m{everyone.index(findings)}"
-    if several:
-        yield _tag("h2", findings.name)
-    yield _tiles(findings)
+Part = tuple[str, list[Markup]]
+"""A heading, and what stands below it."""
+
+
+def _parts(findings: ModelFindings, prefix: str, target: float) -> Iterator[Part]:
     drawn = [
-        figures.reliability(findings, f"{prefix}-reliability"),
         figures.sending(findings, f"{prefix}-sending", target),
+        figures.reliability(findings, f"{prefix}-reliability"),
         figures.histogram(findings, f"{prefix}-histogram"),
         figures.sizes(findings, f"{prefix}-sizes"),
     ]
-    yield _tag("h2", f"The confidence{' of ' + findings.name if several else ''}")
-    yield _tag("div", *(_figure(each) for each in drawn if each is not None), class_="figures")
+    shown = tag("div", *(_figure(each) for each in drawn if each is not None), class_="figures")
+    thresholds = tag("p", two_thresholds(findings.measured, findings.proof))
+    yield "The confidence", [thresholds, _tiles(findings), shown]
+    if findings.slices:
+        yield "Kinds of documents", [_slices(findings.slices)]
     if findings.metrics.labels is not None:
-        yield _tag("h2", f"The labels{' of ' + findings.name if several else ''}")
-        yield from _labels(findings.metrics.labels)
+        yield "The labels", [*label_tables(findings.metrics.labels)]
     if findings.pairs:
-        yield _tag("h2", f"Labels given for each other{' by ' + findings.name if several else ''}")
-        yield _table(
-            ("given", "right instead", "documents"),
-            [(pair.predicted, pair.right, f"{pair.documents:,}") for pair in findings.pairs],
-            "In one document, the first was too much and the second was missing.",
-            class_="pairs",
-        )
+        rows = [(pair.predicted, pair.right, f"{pair.documents:,}") for pair in findings.pairs]
+        caption = "In one document, the first was too much and the second was missing."
+        pairs = table(("given", "right instead", "documents"), rows, caption, class_="pairs")
+        yield "Labels given for each other", [pairs]
     if findings.errors:
-        yield _tag("h2", f"The most confident errors{' of ' + findings.name if several else ''}")
-        yield _tag("p", _TERMS_OF[findings.kind], class_="quiet-text")
-        yield _tag("div", *map(_error, findings.errors), class_="errors")
+        cards = [_error(error) for error in findings.errors]
+        first = tag("div", *cards[:_ERRORS], class_="errors")
+        terms = tag("p", _TERMS_OF[findings.kind], class_="quiet-text")
+        rest = folded(
+            f"{len(cards) - _ERRORS:,} more", [tag("div", *cards[_ERRORS:], class_="errors")]
+        )
+        more = [rest] if cards[_ERRORS:] else []
+        yield "The most confident errors", [terms, first, *more]
+
+
+def _slices(slices: Sequence[Slice]) -> Markup:
+    rows = [
+        (
+            f"{part.by}: {part.name}",
+            f"{part.n:,}",
+            f"{percent(part.n_right / part.n)} ({percent(part.low)} to {percent(part.high)})",
+            f"{percent(part.n_sent / part.n)}",
+            percent(part.n_sent_right / part.n_sent) if part.n_sent else "none",
+        )
+        for part in slices
+    ]
+    heads = ("documents by", "documents", "right", "could go out", "right of these")
+    return table(heads, rows, "Each share with its own bounds, at 95 % each.", class_="sortable")
 
 
 def _tiles(findings: ModelFindings) -> Markup:
@@ -212,10 +274,10 @@ def _tiles(findings: ModelFindings) -> Markup:
         ("ECE", plain(judged.ece.value), f"alignment error {plain(metrics.alignment_error)}"),
         ("Brier score", plain(metrics.brier), f"of {plain(metrics.uncertainty)} without a model"),
     ]
-    return _tag(
+    return tag(
         "dl",
         *(
-            _tag("div", _tag("dt", name), _tag("dd", value, _tag("small", more)))
+            tag("div", tag("dt", name), tag("dd", value, tag("small", more)))
             for name, value, more in tiles
         ),
         class_="tiles",
@@ -223,13 +285,13 @@ def _tiles(findings: ModelFindings) -> Markup:
 
 
 def _figure(figure: figures.ReportFigure) -> Markup:
-    legend = [_tag("li", words, class_=tone) for tone, words in figure.legend]
-    return _tag(
+    legend = [tag("li", words, class_=tone) for tone, words in figure.legend]
+    return tag(
         "section",
-        _tag("h3", figure.title),
-        _tag("p", figure.says),
-        *([_tag("ul", *legend, class_="legend")] if legend else []),
-        _tag(
+        tag("h3", figure.title),
+        tag("p", figure.says),
+        *([tag("ul", *legend, class_="legend")] if legend else []),
+        tag(
             "div",
             figure.svg,
             class_="chart-box",
@@ -241,88 +303,21 @@ def _figure(figure: figures.ReportFigure) -> Markup:
     )
 
 
-def _labels(table: LabelTable) -> Iterator[Markup]:
-    ranked = table.worst_first()
-    caption = (
-        f"Bounds hold with {percent(table.level, 0)}. Further checks: documents with the label "
-        "predicted until its precision is known to within five points."
-    )
-    yield _label_rows(ranked[:_LABELS], caption)
-    if len(ranked) > _LABELS:
-        yield _tag(
-            "details",
-            _tag("summary", f"{len(ranked) - _LABELS:,} labels with fewer errors"),
-            _label_rows(ranked[_LABELS:], "The other labels."),
-        )
-    content = base64.b64encode(_as_csv(ranked).encode()).decode()
-    yield _tag(
-        "p",
-        _tag(
-            "a", "All labels as CSV", href=f"data:text/csv;base64,{content}", download="labels.csv"
-        ),
-    )
-
-
-_HEADS = (
-    "label", "has it", "predicted", "missing", "extra", "precision", "recall", "mean probability",
-    "further checks",
-)  # fmt: skip
-
-
-def _label_rows(rows: Iterable[LabelRow], caption: str) -> Markup:
-    cells = [
-        (
-            row.label,
-            *(f"{n:,}" for n in (row.n_true, row.n_predicted, row.missing, row.extra)),
-            _bounded(row.precision),
-            _bounded(row.recall),
-            "unknown" if row.mean_probability is None else percent(row.mean_probability),
-            f"{row.further_checks:,}",
-        )
-        for row in rows
-    ]
-    return _table(_HEADS, cells, caption)
-
-
-def _bounded(share: LabelShare) -> str:
-    if share.value is None:
-        return "unknown"
-    return f"{percent(share.value, 0)} ({percent(share.low, 0)} to {percent(share.high, 0)})"
-
-
-def _as_csv(rows: Iterable[LabelRow]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(
-        (*_HEADS[:5], "precision", "precision low", "precision high", "recall", "recall low",
-         "recall high", *_HEADS[7:])
-    )  # fmt: skip
-    for row in rows:
-        shares = [
-            value
-            for share in (row.precision, row.recall)
-            for value in (share.value, share.low, share.high)
-        ]
-        counts = (row.n_true, row.n_predicted, row.missing, row.extra)
-        writer.writerow((row.label, *counts, *shares, row.mean_probability, row.further_checks))
-    return out.getvalue()
-
-
 def _error(error: ConfidentError) -> Markup:
     reasons = [
-        _tag(
+        tag(
             "li",
             f"{'Too much' if label.extra else 'Missing'}: {label.label}",
             *([_weighed(label.terms)] if label.terms else []),
         )
         for label in error.labels
     ]
-    return _tag(
+    return tag(
         "article",
-        _tag("h3", f"{error.document}: confidence {confidence(error.confidence)}"),
-        *([_tag("p", error.excerpt, class_="quiet-text")] if error.excerpt else []),
-        _tag("p", f"Predicted {_set(error.predicted)}; right is {_set(error.true)}."),
-        _tag("ul", *reasons),
+        tag("h3", f"{error.document}: confidence {confidence(error.confidence)}"),
+        *([tag("p", error.excerpt, class_="quiet-text")] if error.excerpt else []),
+        tag("p", f"Predicted {_set(error.predicted)}; right is {_set(error.true)}."),
+        tag("ul", *reasons),
         class_="error",
     )
 
@@ -333,56 +328,29 @@ def _weighed(terms: Sequence[tuple[str, float]]) -> Markup:
         "against it": [name for name, weight in terms if weight < 0],
     }
     words = "; ".join(f"{side}: {', '.join(names)}" for side, names in sides.items() if names)
-    return _tag("span", f" ({words})", class_="quiet-text")
+    return tag("span", f" ({words})", class_="quiet-text")
 
 
 def _set(labels: Sequence[str]) -> str:
     return ", ".join(f"“{label}”" for label in labels) or "no label"
 
 
-def _comparison(findings: tuple[ModelFindings, ...]) -> Iterator[Markup]:
+def _comparison(findings: tuple[ModelFindings, ...]) -> Iterator[Part]:
+    if len(findings) == 1:
+        return
     both = compare_models(*findings)
-    yield _tag("h2", "Both models on the same documents")
-    yield _table(("", *(each.name for each in findings)), both.rows, both.sentence)
+    other = findings[1]
+    parts = _parts(other, "m1", other.proof.target)
+    more = [Markup("").join([tag("h3", name), *inside]) for name, inside in parts]
+    told = tag("p", both.sentence, class_="verdict")
+    shown = table(("", *(each.name for each in findings)), both.rows, "")
+    yield "Both models on the same documents", [told, shown, folded(f"All of {other.name}", more)]
 
 
-def _made(findings: tuple[ModelFindings, ...], command: str) -> Iterator[Markup]:
-    yield _tag("h2", "How this was made")
+def _made(findings: tuple[ModelFindings, ...], command: str) -> Markup:
     names = list(dict.fromkeys(name for each in findings for name in each.facts))
     rows = [(name, *(each.facts.get(name, "") for each in findings)) for name in names]
     heads = ("", *(each.name for each in findings))
     if command:
         rows.append(("command", command, *[""] * (len(findings) - 1)))
-    yield _table(heads, rows, "", class_="words")
-
-
-def _table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, **attributes: str
-) -> Markup:
-    head = _tag(
-        "tr",
-        *(
-            _tag("th" if name else "td", name, **({"scope": "col"} if name else {}))
-            for name in heads
-        ),
-    )
-    body = [
-        _tag("tr", _tag("th", row[0], scope="row"), *(_tag("td", cell) for cell in row[1:]))
-        for row in rows
-    ]
-    table = _tag("table", _tag("thead", head), _tag("tbody", *body), **attributes)
-    box = _tag(
-        "div", table, class_="scroll", tabindex="0", role="group", aria_label=caption or "Table"
-    )
-    # Beside the box: in it, a caption is as wide as the table, and scrolls out of sight with it.
-    return Markup("").join([*([_tag("p", caption, class_="caption")] if caption else []), box])
-
-
-def _tag(name: str, *inside: str | Markup, **attributes: str) -> Markup:
-    """Return an element; an underscore in an attribute's name stands for a hyphen."""
-    written = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
-        for key, value in attributes.items()
-    )
-    content = Markup("").join(escape(each) for each in inside)
-    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), written, content)  # noqa: S704 -- ours
+    return table(heads, rows, "", class_="words")

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
 from setwise.models.calibration.trees import (
@@ -17,6 +16,7 @@ from setwise.models.calibration.trees import (
     restored_nodes,
     stored_nodes,
 )
+from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
 from setwise.models.mixtures.experts.separate_experts import component_rates
 from setwise.models.mixtures.mixture_em import WeightedDocuments

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
+from setwise.models.compilation import njit
 from setwise.models.labels.quadratic_model import (
     MAX_HALVINGS,
     MIN_CURVATURE,

@@ -8,9 +8,10 @@ the remaining mass and may still return an unseen set.
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
+
+from setwise.models.compilation import njit
 
 # Terms this much smaller than the largest, in nats, do not change a sum of doubles.
 _INVISIBLE = 40.0

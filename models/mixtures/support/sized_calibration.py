@@ -10,10 +10,10 @@ from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from setwise.models.compilation import njit
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.storage.fields import StoredArray
 from setwise.models.storage.state import StoredPart

@@ -12,8 +12,9 @@ considers them intractable).
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from setwise.models.compilation import njit
 
 # Labels less likely than this are left out, with an error of at most 2L times this for L labels.
 _NEGLIGIBLE_MARGINAL = 1e-13

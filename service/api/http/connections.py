@@ -6,11 +6,13 @@ that servers in front of it have, such as Apache's ``mod_reqtimeout``.
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address, ip_network
 from typing import cast
 
+import httptools
 import structlog
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -43,11 +45,36 @@ class ConnectionLimits:
     exempt: str = ""
     """Addresses and networks, separated by commas, that may open any number: proxies."""
     _open: Counter[str] = field(default_factory=Counter)
+    _half_open: dict[str, dict[object, Callable[[], None]]] = field(default_factory=dict)
+    """How to end the connections of each network that wait for a request's rest, oldest first."""
 
     def enter(self, address: str) -> bool:
-        """Count a new connection; return False if there are too many."""
-        self._open[network_of(address)] += 1
-        return self._open[network_of(address)] <= self.most or self._free(address)
+        """Count a new connection; return False if there are too many.
+
+        At the bound, the oldest connection with half a request gives way: one client behind a NAT
+        cannot shut out its neighbours by opening connections and saying nothing.
+        """
+        network = network_of(address)
+        self._open[network] += 1
+        if self._open[network] <= self.most or self._free(address):
+            return True
+        waiting = self._half_open.get(network)
+        if not waiting:
+            return False
+        end = waiting.pop(next(iter(waiting)))
+        end()
+        return True
+
+    def begin(self, address: str, connection: object, end: Callable[[], None]) -> None:
+        """Note a connection whose request is not complete; ``end`` ends it."""
+        self._half_open.setdefault(network_of(address), {}).setdefault(connection, end)
+
+    def complete(self, address: str, connection: object) -> None:
+        """Forget a connection whose request is complete, or that has ended."""
+        waiting = self._half_open.get(network_of(address), {})
+        waiting.pop(connection, None)
+        if not waiting:
+            self._half_open.pop(network_of(address), None)
 
     def leave(self, address: str) -> None:
         """Count a connection that has ended."""
@@ -70,11 +97,51 @@ class ConnectionLimits:
             return False
 
 
+class _WithoutUpgrades(httptools.HttpRequestParser):
+    """Parses requests as HTTP/1.1 although they offer another protocol.
+
+    httptools stops after the headers of a request with ``Upgrade``, which Java's clients send with
+    every request over plain HTTP. A server may ignore the offer (RFC 9110, section 7.8), so the
+    headers are read a second time without it, and then the body.
+    """
+
+    def __init__(self, protocol: HttpToolsProtocol) -> None:
+        super().__init__(protocol)
+        # The second response of a pipeline may follow a request to close (as uvicorn sets it).
+        self.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._protocol = protocol
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # what uvicorn passes
+        """Parse the next bytes; raises `HttpParserError`."""
+        while data:
+            try:
+                super().feed_data(data)
+            except httptools.HttpParserUpgrade as stop:
+                if not self.asks_to_upgrade():
+                    raise
+                data = self._head() + data[stop.args[0] :]
+            else:
+                return
+
+    def asks_to_upgrade(self) -> bool:
+        """Return whether a request offers another protocol; a tunnel is no offer."""
+        return self.should_upgrade() and self.get_method() != b"CONNECT"
+
+    def _head(self) -> bytes:
+        version = self.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.get_method(), self._protocol.url, version)]
+        headers = self._protocol.headers
+        lines += [b"%b: %b" % header for header in headers if header[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """HTTP/1.1 that closes connections beyond the limits.
 
     ``limits``: Shared by all connections of the process.
     """
+
+    parser: _WithoutUpgrades
 
     def __init__(
         self,
@@ -86,6 +153,7 @@ class LimitedProtocol(HttpToolsProtocol):
         limits: ConnectionLimits,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.parser = _WithoutUpgrades(self)
         self._limits = limits
         self._address = ""
         self._head: asyncio.TimerHandle | None = None
@@ -105,6 +173,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop every clock."""
+        self._limits.complete(self._address, self)
         self._limits.leave(self._address)
         for clock in (self._head, self._body, self._unread):
             if clock is not None:
@@ -125,10 +194,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin to wait for the body."""
+        if self.parser.asks_to_upgrade():
+            return  # the parser reads this request again
         if self._head is not None:
             self._head.cancel()
             self._head = None
         super().on_headers_complete()
+        self._limits.begin(self._address, self, self._give_way)
         self._expect_body()
 
     def on_body(self, body: bytes) -> None:
@@ -138,9 +210,12 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Wait for nothing more."""
+        if self.parser.asks_to_upgrade():
+            return
         if self._body is not None:
             self._body.cancel()
             self._body = None
+        self._limits.complete(self._address, self)
         super().on_message_complete()
 
     def pause_writing(self) -> None:
@@ -157,11 +232,15 @@ class LimitedProtocol(HttpToolsProtocol):
             self._unread = None
 
     def _expect_head(self) -> None:
+        self._limits.begin(self._address, self, self._give_way)
         self._head_bytes = 0
         self._head = self.loop.call_later(
             self._limits.patience_s,
             lambda: self._refuse("408 Request Timeout", "no complete headers"),
         )
+
+    def _give_way(self) -> None:
+        self._refuse("429 Too Many Requests", "half a request among too many connections")
 
     def _expect_body(self) -> None:
         self._body_bytes = 0

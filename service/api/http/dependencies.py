@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, TypeVar
+from urllib.parse import urlencode
 
 from fastapi import Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
+from fastapi.params import Depends as DependsMarker
 from fastapi.security.base import SecurityBase
 from fastapi.security.utils import get_authorization_scheme_param
 from pydantic import BaseModel
@@ -18,9 +20,10 @@ from setwise.service.api.http.callers import RATE_HEADERS, Callers, KeyLimitReac
 from setwise.service.api.http.cursors import Cursors
 from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.api.http.prefix import prefix_of
+from setwise.service.api.http.streams import Streams, run_soon
 from setwise.service.api.schemas import Paged
-from setwise.service.domain.accounts.callers import Caller
-from setwise.service.domain.errors import Unauthenticated
+from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
+from setwise.service.domain.errors import Forbidden, Unauthenticated
 from setwise.service.domain.shown import Shown
 from setwise.service.domain.text import Page
 from setwise.service.services.all import Services
@@ -45,9 +48,15 @@ class Edge:
     """For each part that must work before the service is ready: its name, and a function that
     returns what is wrong with it, or None.
     """
+    prediction_checks: Mapping[str, Callable[[], str | None]]
+    """The same for what only predictions need."""
     new_id: Callable[[], str]
     """Makes request ids."""
     max_body_bytes: int
+    streams: Streams
+    """Sends files, part by part."""
+    threads: int = 26
+    """Most ordinary requests that are served at a time."""
     body_patience_s: float = 30.0
     """Longest pause, in seconds, that a client may make within a body."""
     provider: OpenIdConnect | None = None
@@ -114,7 +123,7 @@ class _KeyOrSession(SecurityBase):
             return await _visitor(request, edge.sessions)
         holder = edge.callers.known(secret)
         if holder is None:  # asked in a thread, so that the database never blocks the event loop
-            holder = await run_in_threadpool(edge.callers.find, secret)
+            holder = await run_soon(edge.callers.find, secret)
         state = request.scope.setdefault("state", {})
         try:
             state[RATE_HEADERS] = holder.take()
@@ -139,6 +148,36 @@ caller_of = _KeyOrSession()
 CallerOf = Annotated[Caller, Depends(caller_of)]
 
 
+@dataclass(frozen=True)
+class Need:
+    """A dependency that refuses callers without any of some permissions.
+
+    Services check the same. Here it is checked before a body or a query is read, whose faults would
+    tell what others may do.
+    """
+
+    permissions: Sequence[Permission]
+    leads: bool = False
+    """Whether the caller must lead reviewers besides."""
+
+    async def __call__(self, caller: CallerOf) -> None:
+        """Check the caller; FastAPI calls it before it validates a request."""
+        self.check(caller)
+
+    def check(self, caller: Caller) -> None:
+        """Raise `Forbidden` for a caller without the permissions."""
+        if not any(map(caller.may, self.permissions)):
+            caller.require(self.permissions[0])
+        if self.leads and Permission.REPORT not in PERMISSIONS[caller.role]:
+            raise Forbidden("Only leads and administrators may do this.")
+
+
+def needs(*permissions: Permission, leads: bool = False) -> DependsMarker:
+    """Return the dependency of a route on one of some permissions; see `Need`."""
+    marker: DependsMarker = Depends(Need(permissions, leads))
+    return marker
+
+
 _Item = TypeVar("_Item")
 
 
@@ -156,13 +195,26 @@ def listed(
     ``body``: Returns the body of an item that does not leave as it is.
     """
     page = read(after=edge.cursors.read(query.cursor, scope), limit=query.limit)
+    next_cursor = edge.cursors.write(page.next_after, scope)
     return answer(
         {
             "items": [body(item) for item in page.items],
-            "next_cursor": edge.cursors.write(page.next_after, scope),
+            "next_cursor": next_cursor,
             "limit": query.limit,
-        }
+        },
+        headers=None if next_cursor is None else {"Link": _next_page(query, next_cursor)},
     )
+
+
+def _next_page(query: Paged, cursor: str) -> str:
+    """Return a link to the next page (RFC 8288), relative to the address of this one."""
+    asked = query.model_dump(mode="json", exclude_defaults=True)
+    given = {**asked, "limit": query.limit, "cursor": cursor}
+    written = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in given.items()
+    }
+    return f'<?{urlencode(written, doseq=True)}>; rel="next"'
 
 
 def listed_wholly(bodies: Iterable[object]) -> Response:

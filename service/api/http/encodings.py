@@ -1,10 +1,11 @@
-"""How a request body may be encoded: plain or gzipped."""
+"""Encodings of bodies: requests may be gzipped, and long responses are where clients read it."""
 
 import zlib
 from collections.abc import MutableMapping
 from typing import Any
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from setwise.service.api.http.problem_kinds import MALFORMED_JSON, UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
@@ -62,3 +63,85 @@ class BodyDecoder:
 
 
 _DAMAGED = "The body is declared as gzip, but it is cut off, damaged or none: send it again."
+
+
+LEAST_COMPRESSED = 4_096
+"""Bytes from which a response is compressed. Responses that show a secret are shorter: the length
+of a compressed response tells of what is repeated in it.
+"""
+_LEVEL = 5
+_COMPRESSIBLE = (
+    "application/json", "application/problem+json", "application/x-ndjson", "text/csv",
+    "text/javascript", "text/css", "image/svg+xml",
+)  # fmt: skip
+_REFERENCE = ("/docs", "/problems")
+"""Pages without secrets; other pages choose for themselves."""
+
+
+def reads_gzip(accepted: str) -> bool:
+    """Return whether a header ``Accept-Encoding`` allows gzip.
+
+    >>> [reads_gzip(each) for each in ("gzip, br", "br", "br;q=1.0, GZIP;q=0.5", "gzip;q=0", "")]
+    [True, False, True, False, False]
+    """
+    for part in accepted.lower().split(","):
+        name, _, parameter = part.partition(";")
+        if name.strip() == "gzip":
+            weight = parameter.partition("=")[2].strip()
+            return not weight or weight.strip("0.") != ""
+    return False
+
+
+class Compressing:
+    """ASGI middleware that compresses long responses of data."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http":
+            accepted = reads_gzip(Headers(scope=scope).get("accept-encoding", ""))
+            send = _Compressor(send, scope["path"], accepted=accepted).send
+        await self._app(scope, receive, send)
+
+
+class _Compressor:
+    """Sends one response, compressed if that pays."""
+
+    def __init__(self, send: Send, path: str, *, accepted: bool) -> None:
+        self._send, self._path, self._accepted = send, path, accepted
+        self._start: Message | None = None
+        self._deflate: Any = None  # zlib does not name its type
+
+    async def send(self, message: Message) -> None:
+        """Send the next part; the start waits for the first part of the body."""
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if self._start is not None:
+            headers = MutableHeaders(raw=list(self._start["headers"]))
+            if self._pays(headers, len(body), more=more):
+                headers.add_vary_header("Accept-Encoding")
+                if self._accepted:
+                    self._deflate = zlib.compressobj(_LEVEL, wbits=31)
+                    headers["Content-Encoding"] = "gzip"
+                    del headers["content-length"]
+            start, self._start = self._start, None
+            if self._deflate is not None and not more:
+                body = self._deflate.compress(body) + self._deflate.flush()
+                headers["Content-Length"] = str(len(body))
+                self._deflate = None
+            await self._send({**start, "headers": headers.raw})
+        if self._deflate is not None:
+            flushed = zlib.Z_SYNC_FLUSH if more else zlib.Z_FINISH
+            body = self._deflate.compress(body) + self._deflate.flush(flushed)
+        await self._send({**message, "body": body})
+
+    def _pays(self, headers: MutableHeaders, size: int, *, more: bool) -> bool:
+        kind = headers.get("content-type", "")
+        data = kind.startswith(_COMPRESSIBLE) or (
+            kind.startswith("text/html") and self._path.startswith(_REFERENCE)
+        )
+        return data and "content-encoding" not in headers and (more or size >= LEAST_COMPRESSED)

@@ -12,6 +12,7 @@ from starlette.types import Message
 
 from setwise.service.api.http.dependencies import caller_of, edge_of
 from setwise.service.domain.errors import IdempotencyMismatch, ServiceError, UploadTooLarge
+from setwise.service.domain.text import ids_in
 from setwise.service.services.all import Services
 
 HEADER = "idempotency-key"
@@ -63,11 +64,12 @@ def once(handle: Handler, *, reads_body: bool) -> Handler:
                 raise IdempotencyMismatch(
                     "This Idempotency-Key was used before for another request; use a new key."
                 )
-            return _replayed(service.response(request, first))
+            return _replayed(await run_in_threadpool(service.response, request, first))
         with service.claiming(request):
             handled = await handle(Request(received.scope, receive))
         with suppress(ServiceError):  # the effect is stored, and its response is at hand
-            await run_in_threadpool(service.finish, request, _written(handled))
+            written = _written(handled, received.url.path)
+            await run_in_threadpool(service.finish, request, written)
         return handled
 
     return handle_once
@@ -87,12 +89,15 @@ def shown_once(
         return respond(*change())
 
 
-def _written(response: Response) -> bytes:
+def _written(response: Response, path: str = "") -> bytes:
+    """Return a response in bytes, with all ids that say which documents it is about."""
     headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-    body = b64encode(bytes(response.body)).decode()
-    return json.dumps([response.status_code, headers, body]).encode()
+    content = bytes(response.body)
+    about = sorted(ids_in(path.encode()) | ids_in(content))
+    body = b64encode(content).decode()
+    return json.dumps([response.status_code, headers, body, about]).encode()
 
 
 def _replayed(written: bytes) -> Response:
-    status, headers, body = json.loads(written)
+    status, headers, body, _ = json.loads(written)
     return Response(b64decode(body), status, headers={**headers, REPLAYED: "true"})

@@ -18,6 +18,7 @@ from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.encodings import BodyDecoder
 from setwise.service.api.http.problem_kinds import BODY_TOO_LARGE, BODY_TOO_SLOW
 from setwise.service.api.http.problems import HttpFault, failure_response, problem_response
+from setwise.service.api.http.streams import limit_threads
 from setwise.service.tracing import describe
 
 REQUEST_ID_HEADER = b"x-request-id"
@@ -57,6 +58,8 @@ class EdgeMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        if scope["type"] == "lifespan":  # the loop of all requests runs
+            limit_threads(self._edge.threads)
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -120,22 +123,22 @@ class _Exchange:
 
     async def serve(self, app: ASGIApp, *, limited: bool) -> None:
         """Call the application; answer for it where it fails."""
-        path, receive = self.scope["path"], self._receive
+        receive = self._receive
         problem = None
         if limited and not _is_at_most(self._declared, self._edge.max_body_bytes):
-            problem = problem_response(BODY_TOO_LARGE, self._too_large, path)
+            problem = problem_response(BODY_TOO_LARGE, self._too_large, self.scope)
         else:
             receive = self._limited() if limited else receive
             try:
                 await app(self.scope, receive, self._respond)
             except ClientDisconnect:  # no error: the line of the request says 408
                 cut = "The connection ended in the middle of the body."
-                problem = problem_response(BODY_TOO_SLOW, cut, path)
+                problem = problem_response(BODY_TOO_SLOW, cut, self.scope)
             except Exception as error:
                 log.exception("request.failed", error=type(error).__name__)
                 if self.status:
                     raise  # too late for a response: the server closes the connection
-                problem = failure_response(self.request_id, path)
+                problem = failure_response(self.scope)
         if problem is not None and not self.status:
             await problem(self.scope, receive, self._respond)
 

@@ -6,6 +6,7 @@ from its form: whether it takes a key, a body or parameters.
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
@@ -18,6 +19,7 @@ from setwise.service.api.http.openapi_answers import (
     HEADERS,
     Json,
     add_condition,
+    add_link,
     add_rate_limit,
     add_replays,
     open_answers,
@@ -111,7 +113,8 @@ def describe(app: FastAPI) -> Json:
                 "are UUIDv7 strings, lists are paged by opaque cursors."
             ),
             routes=app.routes,
-            servers=app.servers,
+            servers=app.servers or [{"url": "/"}],
+            license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
             tags=TAGS,
             webhooks=app.webhooks.routes,
         )
@@ -123,6 +126,7 @@ def describe(app: FastAPI) -> Json:
         for name in _FRAMEWORKS_OWN:
             parts.pop(name, None)
         parts |= _problem_schemas()
+        _describe_members(parts)
         document["components"]["headers"] = HEADERS
         open_answers(document)
         for name, examples in _recorded_examples().items():
@@ -130,6 +134,16 @@ def describe(app: FastAPI) -> Json:
                 parts[name]["examples"] = examples
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def _describe_members(parts: Json) -> None:
+    """Describe members whose class says nothing of them, by their name."""
+    meanings = tomllib.loads(files(__package__).joinpath("members.toml").read_text("utf-8"))
+    for name, part in parts.items():
+        for member, schema in part.get("properties", {}).items():
+            meaning = meanings.get(f"{name}.{member}") or meanings.get(member)
+            if meaning is not None:
+                schema.setdefault("description", meaning)
 
 
 def _recorded_examples() -> dict[str, list[Json]]:
@@ -158,15 +172,17 @@ def _complete(operation: Json, method: str) -> None:
         _add(responses, fault)
     if method == "post":
         _add(responses, errors.IdempotencyMismatch)
+        add_replays(responses)
         if not own_key:
             _add(responses, errors.RequestUnfinished)
-            add_replays(responses)
     operation["responses"] = {str(status): response for status, response in responses.items()}
     if method == "get":
         add_condition(operation)
+        add_link(operation)
     responses = operation["responses"]
     if "security" in operation:
         add_rate_limit(responses)
+    operation.setdefault("security", [])  # open to anybody
     operation["responses"] = {status: responses[status] for status in sorted(responses)}
 
 
@@ -216,6 +232,7 @@ def _add(responses: dict[Any, Json], fault: Fault) -> None:
             "status": int(kind.status),
             "detail": kind.meaning,
             "instance": "/v1/…",
+            "request_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
         },
     }
     if kind.headers:

@@ -4,6 +4,7 @@ Requests are closed: an unknown member is a fault. Answers are open: a later rel
 and values, and clients generated from this release ignore them.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,11 @@ HEADERS: Json = {
     "Idempotent-Replayed": {
         "description": "`true` if this is the response to an earlier request with the same "
         "`Idempotency-Key`; absent otherwise.",
+        "schema": {"type": "string"},
+    },
+    "Link": {
+        "description": 'The next page, relative to this one, as `rel="next"` (RFC 8288); absent '
+        "on the last one.",
         "schema": {"type": "string"},
     },
     "Location": {
@@ -86,6 +92,13 @@ def add_condition(operation: Json) -> None:
         }
 
 
+def add_link(operation: Json) -> None:
+    """Add the link to the next page to an operation that takes a cursor."""
+    if any(parameter["name"] == "cursor" for parameter in operation.get("parameters", ())):
+        response = operation["responses"]["200"]
+        response["headers"] = {**response.get("headers", {}), **headers("Link")}
+
+
 def open_answers(document: Json) -> None:
     """Allow members and values of later releases in every answer and message.
 
@@ -108,6 +121,8 @@ def open_answers(document: Json) -> None:
         for name in answered & asked
         if parts[name].get("additionalProperties") is False
     }
+    for name in asked:
+        _state_defaults(parts[name])
     for name in answered - asked:
         for member in parts[name].get("properties", {}).values():
             _state_plainly(member)
@@ -121,6 +136,18 @@ def open_answers(document: Json) -> None:
             operation[member] = (opened if member == "responses" else closed).write(value)
     for message in messages:
         message["requestBody"] = opened.write(message["requestBody"])
+
+
+def _state_defaults(part: Json) -> None:
+    """Change the optional members of a request: their defaults become sentences.
+
+    Generators for TypeScript take a member with a default as always there, and demand it.
+    """
+    for member in part.get("properties", {}).values():
+        value = member.pop("default", None)
+        if value not in (None, [], {}):
+            default = f"`{json.dumps(value)}` by default."
+            member["description"] = f"{member.get('description', '')} {default}".strip()
 
 
 def _state_plainly(member: Json) -> None:

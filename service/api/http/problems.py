@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.routing import Match
+from starlette.types import Scope
 
 from setwise.service.api.http.problem_kinds import (
     BY_HTTP_STATUS,
@@ -21,14 +22,11 @@ from setwise.service.api.http.problem_kinds import (
 )
 from setwise.service.api.http.validation import faults_of
 from setwise.service.domain import errors
-from setwise.service.domain.errors import FieldFault, InvalidRequest, ServiceError
-from setwise.service.domain.text import nearest, question
+from setwise.service.domain.errors import MOST_FAULTS, FieldFault, InvalidRequest, ServiceError
+from setwise.service.domain.text import nearest, question, sentence
 from setwise.service.runtime.disk import FULL
 
 MEDIA_TYPE = "application/problem+json"
-MOST_FAULTS = 50
-"""A problem lists at most this many faults of a request."""
-
 
 log = structlog.get_logger(__name__)
 
@@ -54,6 +52,9 @@ class Problem(BaseModel):
     status: int = Field(ge=400, le=599)
     detail: str = Field(description="What was wrong here, and what would be right.")
     instance: str = Field(description="The address that was asked for.")
+    request_id: str = Field(
+        description="Names the request in the operator's log; also sent as `X-Request-Id`."
+    )
     errors: list[FieldProblem] = Field(
         default_factory=list, description="Each fault of the request, where it has any."
     )
@@ -70,39 +71,35 @@ class HttpFault(HTTPException):
 def problem_response(
     kind: ProblemKind,
     detail: str,
-    instance: str,
+    scope: Scope,
     *,
     faults: Sequence[FieldFault] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return the problem response for one fault."""
+    """Return the problem response for one fault; ``scope`` is of the request."""
     return Response(
-        _problem(kind, detail, instance, faults).model_dump_json(exclude_defaults=True),
+        _problem(kind, detail, scope, faults).model_dump_json(exclude_defaults=True),
         status_code=kind.status,
         media_type=MEDIA_TYPE,
         headers={**kind.headers, **(headers or {})},
     )
 
 
-def _problem(
-    kind: ProblemKind, detail: str, instance: str, faults: Sequence[FieldFault]
-) -> Problem:
+def _problem(kind: ProblemKind, detail: str, scope: Scope, faults: Sequence[FieldFault]) -> Problem:
+    edge = getattr(scope["app"].state, "edge", None)
+    prefix = "" if edge is None else edge.prefix  # addresses are read from outside
     return Problem(
-        type=kind.type,
+        type=f"{prefix}{kind.type}",
         title=kind.title,
         status=kind.status,
         detail=detail,
-        instance=instance,
-        errors=[
-            FieldProblem(pointer=fault.pointer, detail=fault.detail)
-            for fault in faults[:MOST_FAULTS]
-        ],
+        instance=f"{prefix}{scope['path']}",
+        request_id=_request_id(scope),
+        errors=[FieldProblem(pointer=fault.pointer, detail=fault.detail) for fault in faults],
     )
 
 
-def problem_of(
-    error: Exception, instance: str, *, place: Callable[[str], str], request_id: str | None
-) -> Problem:
+def problem_of(error: Exception, scope: Scope, *, place: Callable[[str], str]) -> Problem:
     """Return the problem of one part of a request.
 
     The other parts may have succeeded.
@@ -112,22 +109,26 @@ def problem_of(
     if isinstance(error, ServiceError):
         faults = error.faults if isinstance(error, InvalidRequest) else ()
         placed = [FieldFault(place(fault.pointer), fault.detail) for fault in faults]
-        return _problem(_kind_of(error), error.detail, instance, placed)
+        return _problem(_kind_of(error), error.detail, scope, placed)
     log.error("request.failed", error=type(error).__name__, exc_info=error)
-    return _problem(INTERNAL_ERROR, _failure(request_id or "unknown"), instance, ())
+    return _problem(INTERNAL_ERROR, _failure(scope), scope, ())
 
 
 def _kind_of(error: ServiceError) -> ProblemKind:
     return next(PROBLEMS[ancestor] for ancestor in type(error).__mro__ if ancestor in PROBLEMS)
 
 
-def failure_response(request_id: str, instance: str) -> Response:
+def failure_response(scope: Scope) -> Response:
     """Return the response to an unexpected error, which is in the log."""
-    return problem_response(INTERNAL_ERROR, _failure(request_id), instance)
+    return problem_response(INTERNAL_ERROR, _failure(scope), scope)
 
 
-def _failure(request_id: str) -> str:
-    return f"The service failed; the operator finds it in the log as {request_id}."
+def _failure(scope: Scope) -> str:
+    return f"The service failed; the operator finds it in the log as {_request_id(scope)}."
+
+
+def _request_id(scope: Scope) -> str:
+    return str(scope.get("state", {}).get("request_id", "unknown"))
 
 
 def install(app: FastAPI) -> None:
@@ -147,7 +148,7 @@ async def _service_error(request: Request, error: Exception) -> Response:
         else None
     )
     return problem_response(
-        _kind_of(error), error.detail, request.url.path, faults=faults, headers=headers
+        _kind_of(error), error.detail, request.scope, faults=faults, headers=headers
     )
 
 
@@ -164,10 +165,12 @@ async def _validation_error(request: Request, error: Exception) -> Response:
     document = await run_in_threadpool(request.app.openapi)  # the first time takes a second
     operations = document["paths"].get(request.scope["route"].path, {})
     operation = operations.get(request.method.lower(), {})
-    faults = faults_of(error.errors(), operation, document["components"]["schemas"])
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    detail = f"{faults[0].pointer or 'The body'}: {faults[0].detail}{more}."
-    return problem_response(PROBLEMS[InvalidRequest], detail, request.url.path, faults=faults)
+    entries = error.errors()
+    # A body may have a fault in each of its hundred thousands of members.
+    faults = faults_of(entries[:MOST_FAULTS], operation, document["components"]["schemas"])
+    more = f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
+    detail = sentence(f"{faults[0].pointer or 'The body'}: {faults[0].detail}{more}")
+    return problem_response(PROBLEMS[InvalidRequest], detail, request.scope, faults=faults)
 
 
 async def http_error(request: Request, error: Exception) -> Response:
@@ -186,7 +189,7 @@ async def http_error(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if status is HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(sorted(_allowed(request)))
-    return problem_response(kind, detail, request.url.path, headers=headers)
+    return problem_response(kind, detail, request.scope, headers=headers)
 
 
 async def _cure(request: Request) -> str:
@@ -203,16 +206,20 @@ def nearest_address(path: str, templates: Iterable[str]) -> tuple[str, ...]:
 
     >>> nearest_address("/v1/prediction/17/outcom", ["/v1/labels", "/v1/predictions/{id}/outcome"])
     ('/v1/predictions/{id}/outcome',)
+    >>> nearest_address("/v2/health/ready", ["/v1/exports/{what}", "/readyz"])
+    ()
     """
     parts = path.rstrip("/").split("/")
     filled: dict[str, str] = {}
     for template in templates:
         steps = template.split("/")
         if len(steps) == len(parts):
-            steps = [
-                part if step.startswith("{") else step
-                for step, part in zip(steps, parts, strict=True)
-            ]
+            pairs = list(zip(parts, steps, strict=True))
+            named = [pair for pair in pairs if not pair[1].startswith("{")]
+            asked, literal = ("/".join(names) for names in zip(*named, strict=True))
+            if not nearest(asked, [literal]):
+                continue  # whatever stands for a parameter says nothing of the rest
+            steps = [part if step.startswith("{") else step for part, step in pairs]
         filled.setdefault("/".join(steps), template)
     return tuple(filled[near] for near in nearest("/".join(parts), filled))
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from base64 import b64encode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -74,6 +75,15 @@ def _explanation(kind: ProblemKind) -> Json:
     }
 
 
+@router.get("/openapi.json")
+def describe_calls(request: Request) -> Response:
+    """Return the OpenAPI document."""
+    state = request.app.state
+    if not hasattr(state, "openapi_json"):
+        state.openapi_json = json.dumps(request.app.openapi(), ensure_ascii=False).encode()
+    return _lasting(state.openapi_json, "application/json")
+
+
 @router.get("/docs")
 def explain_calls(request: Request) -> Response:
     """Describe every operation, from the OpenAPI document."""
@@ -93,5 +103,12 @@ def _page(request: Request, template: str, **values: object) -> Response:
         f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
-    headers = {"Content-Security-Policy": policy}
-    return Response(written, media_type="text/html", headers=headers)
+    headers = {"Content-Security-Policy": policy, "Vary": "Accept"}
+    return _lasting(written.encode(), "text/html", headers)
+
+
+def _lasting(content: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return what changes only with a release: clients keep it, and ask whether it has changed."""
+    etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    cached = {"Cache-Control": "no-cache", "ETag": etag, **(headers or {})}
+    return Response(content, media_type=media_type, headers=cached)

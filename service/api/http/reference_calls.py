@@ -134,7 +134,7 @@ def _curl(path: str, method: str, operation: Json, kind: str, example: object | 
     words = [f'curl "$API{path.replace("{", "${")}"']
     if method not in {"get", "post"} or (method == "post" and not kind):
         words.append(f"-X {method.upper()}")
-    if "security" in operation:
+    if operation.get("security"):
         words.append('-H "Authorization: Bearer $KEY"')
     names = {parameter["name"].lower() for parameter in operation.get("parameters", ())}
     if "if-match" in names:

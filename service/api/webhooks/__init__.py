@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
@@ -16,13 +16,16 @@ from setwise.service.api.http.dependencies import (
     answer,
     listed,
     listed_wholly,
+    needs,
 )
 from setwise.service.api.http.idempotency import shown_once
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import AnswerBody, Listed, Paged, WhollyListed
+from setwise.service.api.webhooks.messages import OutboxMessage, WebhookMessage
 from setwise.service.domain import errors
 from setwise.service.domain import webhooks as domain
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.webhooks import DeliveryState, Endpoint, MessageType
 from setwise.service.requests import RequestBody
 from setwise.service.requests.webhooks import WebhookRequest
@@ -135,19 +138,8 @@ class DeliveryWithLog(AnswerBody):
     """A delivery with its payload and its attempts."""
 
     delivery: DeliveryBody
-    payload: dict[str, JsonValue]
+    payload: WebhookMessage
     log: list[Attempt]
-
-    @classmethod
-    def of(cls, delivery: domain.Delivery, attempts: list[domain.DeliveryAttempt]) -> Self:
-        """Return the body for a delivery and its log."""
-        return cls.model_validate(
-            {
-                "delivery": DeliveryBody.of(delivery),
-                "payload": domain.payload(delivery.message),
-                "log": [Attempt.of(attempt) for attempt in attempts],
-            }
-        )
 
 
 class DeliveryPage(Listed[DeliveryBody]):
@@ -164,23 +156,7 @@ class DeliveryQuery(Paged):
 # The outbox
 
 
-class MessageBody(AnswerBody):
-    """A message about one of your documents, as webhooks receive it."""
-
-    id: str = Field(description="The `webhook-id` that webhooks get.")
-    type: MessageType = Field(
-        description="Ignore types that you do not know: later releases may add some."
-    )
-    timestamp: datetime
-    data: dict[str, JsonValue]
-
-    @classmethod
-    def of(cls, message: domain.Message) -> Self:
-        """Return the body for a message."""
-        return cls.model_validate({"id": message.id, **domain.payload(message)})
-
-
-class MessagePage(Listed[MessageBody]):
+class MessagePage(Listed[OutboxMessage]):
     """One page of messages, oldest first."""
 
 
@@ -225,6 +201,7 @@ def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
     response_model=Webhook,
     response_description="The webhook, with its secret, which is not shown again.",
     responses=answering("ETag", "Location", status=201),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def add_webhook(caller: CallerOf, body: WebhookRequest, services: ServicesOf) -> Response:
     """Add a webhook, which receives messages from now on.
@@ -258,6 +235,7 @@ def get_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
     "/admin/webhooks/{webhook_id}",
     response_model=Webhook,
     responses=answering("ETag") | documented(errors.WebhookNotFound, errors.StaleVersion),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def change_webhook(
     caller: CallerOf,
@@ -331,7 +309,9 @@ def replay_dead(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
     return answer(Replayed(replayed=services.webhooks.replay_dead(caller, webhook_id)))
 
 
-@router.get("/admin/deliveries", response_model=DeliveryPage)
+@router.get(
+    "/admin/deliveries", response_model=DeliveryPage, dependencies=[needs(Permission.INSPECT)]
+)
 def list_deliveries(
     caller: CallerOf, query: Annotated[DeliveryQuery, Query()], edge: EdgeOf
 ) -> Response:
@@ -352,7 +332,14 @@ def list_deliveries(
 )
 def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Read a delivery, its payload, and every attempt with its response."""
-    return answer(DeliveryWithLog.of(*services.webhooks.delivery(caller, delivery_id)))
+    delivery, attempts = services.webhooks.delivery(caller, delivery_id)
+    return answer(
+        {
+            "delivery": DeliveryBody.of(delivery),
+            "payload": domain.payload(delivery.message),
+            "log": [Attempt.of(attempt) for attempt in attempts],
+        }
+    )
 
 
 @router.post(
@@ -368,7 +355,11 @@ def replay_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) ->
     return answer(DeliveryBody.of(delivery), status=202)
 
 
-@router.get("/outbox", response_model=MessagePage)
+def _message(message: domain.Message) -> dict[str, object]:
+    return {"id": message.id, **domain.payload(message)}
+
+
+@router.get("/outbox", response_model=MessagePage, dependencies=[needs(Permission.PREDICT)])
 def read_outbox(caller: CallerOf, query: Annotated[OutboxQuery, Query()], edge: EdgeOf) -> Response:
     """List unacknowledged messages about your documents, oldest first.
 
@@ -376,10 +367,12 @@ def read_outbox(caller: CallerOf, query: Annotated[OutboxQuery, Query()], edge: 
     page, store its messages, acknowledge them, and read the first page again.
     """
     read = partial(edge.services.webhooks.outbox, caller)
-    return listed(edge, query, f"outbox?{caller.id}", read, MessageBody.of)
+    return listed(edge, query, f"outbox?{caller.id}", read, _message)
 
 
-@router.post("/outbox/acknowledge", response_model=Acknowledged)
+@router.post(
+    "/outbox/acknowledge", response_model=Acknowledged, dependencies=[needs(Permission.PREDICT)]
+)
 def acknowledge(caller: CallerOf, body: AcknowledgeRequest, services: ServicesOf) -> Response:
     """Acknowledge messages so they are not listed again; safe to repeat."""
     return answer(Acknowledged(acknowledged=services.webhooks.acknowledge(caller, body.ids)))

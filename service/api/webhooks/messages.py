@@ -1,9 +1,10 @@
 """The messages that webhooks receive, for the OpenAPI document."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
+from pydantic import Field
 
 from setwise.service.api.schemas import AnswerBody
 from setwise.service.domain.webhooks import (
@@ -11,6 +12,7 @@ from setwise.service.domain.webhooks import (
     CompletedData,
     CorrectedData,
     MessageType,
+    TestData,
     TrippedData,
 )
 
@@ -47,6 +49,59 @@ class TrippedMessage(AnswerBody):
     data: TrippedData
 
 
+class TestMessage(AnswerBody):
+    """The message that an administrator sends to try a webhook."""
+
+    type: Literal["webhook.test"]
+    timestamp: datetime
+    data: TestData
+
+
+WebhookMessage = Annotated[
+    AutoSentMessage | CompletedMessage | CorrectedMessage | TrippedMessage | TestMessage,
+    Field(
+        discriminator="type",
+        description="The message as its webhook receives it. Ignore types that you do not know: "
+        "later releases may add some.",
+    ),
+]
+
+
+class _Kept(AnswerBody):
+    """What the outbox adds to a message."""
+
+    id: str = Field(description="The `webhook-id` that webhooks get.")
+
+
+class OutboxAutoSent(AutoSentMessage, _Kept):
+    """A label set that was sent automatically, in the outbox."""
+
+
+class OutboxCompleted(CompletedMessage, _Kept):
+    """A label set that a reviewer submitted, in the outbox."""
+
+
+class OutboxCorrected(CorrectedMessage, _Kept):
+    """A label set that replaces a wrong one, in the outbox."""
+
+
+class OutboxTripped(TrippedMessage, _Kept):
+    """An alarm of the breaker, in the outbox."""
+
+
+class OutboxTest(TestMessage, _Kept):
+    """A message that tries a webhook; the outbox lists none today."""
+
+
+OutboxMessage = Annotated[
+    OutboxAutoSent | OutboxCompleted | OutboxCorrected | OutboxTripped | OutboxTest,
+    Field(
+        discriminator="type",
+        description="A message about one of your documents, as webhooks receive it. Ignore types "
+        "that you do not know: later releases may add some.",
+    ),
+]
+
 router = APIRouter()
 _SIGNED = {
     "webhook-id": "The same for every attempt of a message.",
@@ -62,6 +117,7 @@ _RECEIVED: dict[str, Any] = {  # Any: FastAPI's own type for parts of the OpenAP
         "default": {"description": "Anything else: retried later."},
     },
     "openapi_extra": {
+        "security": [],  # the signature is the receiver's to check
         "x-internal": True,  # generators of clients would take it for a call
         "parameters": [
             {
@@ -95,3 +151,8 @@ def document_corrected(body: CorrectedMessage) -> None:
 @router.post(MessageType.POLICY_TRIPPED.value, **_RECEIVED)
 def policy_tripped(body: TrippedMessage) -> None:
     """Report that the breaker tripped: from now on every document waits."""
+
+
+@router.post(MessageType.WEBHOOK_TEST.value, **_RECEIVED)
+def webhook_test(body: TestMessage) -> None:
+    """Report that an administrator tries the webhook. Verify the signature first."""

@@ -6,10 +6,11 @@ creates what is missing, for example after an interrupted run.
 
 # ruff: noqa: PLC0415 - the learning and serving libraries import slowly: only where needed
 
+import json
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,7 @@ from setwise.service.cli.demo.history import (
     TravellingClock,
     incoming_notes,
 )
-from setwise.service.cli.demo.welcome import Examples, shown, welcome
+from setwise.service.cli.demo.welcome import Examples, shown, welcome, welcome_to_nothing
 from setwise.service.domain.accounts.callers import SYSTEM, Caller
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ HOST = "127.0.0.1"
 
 # A later run tops up a short queue, so that there is always something to review.
 LEAST_WAITING, TOP_UP = 20, 60
+FIRST_NOTES = 500  # that a demo without a model offers to read
 EXAMPLES = 200  # notes, of which one with a high and one with a low confidence is shown
 LONGEST_EXAMPLE = 300  # characters; users paste it into a terminal
 
@@ -54,23 +56,24 @@ def demo(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder for all data; default: `demo` in SETWISE_DATA_DIR.")
     ] = None,
+    empty: Annotated[
+        bool,
+        typer.Option(
+            "--empty", help="Start without a model and without documents, to bring your own."
+        ),
+    ] = False,
 ) -> None:
     """Run the whole service on generated notes."""
     _refuse_port_in_use(port)
     from setwise.service import app as main
     from setwise.service.build import build
 
-    settings = _settings(data_dir)
+    settings = _settings(data_dir, "demo-empty" if empty else "demo")
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"{settings.data_dir}: cannot be used: {error.strerror}") from error
-    with progress("demo") as report:
-        model = _trained(settings.data_dir, _part(report, 0.0, 0.8))
-        report(0.8, "fill the queue")
-        clock = TravellingClock()
-        with closing(build(settings, clock=clock)) as built:
-            secrets, passwords, examples = _prepared(built, clock, model, _part(report, 0.8, 1.0))
+    greeting = _begun(settings) if empty else _filled(settings)
     # An application can run only once.
     served = build(settings)
     served.registry.start()
@@ -78,16 +81,7 @@ def demo(
         main.serve(
             served,
             main.listen(HOST, port),
-            started=lambda url: _greet(
-                welcome(
-                    url,
-                    secrets,
-                    settings.data_dir,
-                    passwords=passwords,
-                    examples=examples,
-                    command=Path(sys.argv[0]),
-                )
-            ),
+            started=lambda url: _greet(greeting(url)),
         )
     except KeyboardInterrupt:
         pass  # Ctrl-C ends a demo
@@ -98,13 +92,54 @@ def demo(
     say(f"\nStopped. The next demo continues with the data in {shown(settings.data_dir)}.")
 
 
-def _settings(data_dir: Path | None) -> "Settings":
+def _filled(settings: "Settings") -> Callable[[str], str]:
+    """Train and fill a demo; return what it says at an address."""
+    from setwise.service.build import build
+
+    with progress("demo") as report:
+        model = _trained(settings.data_dir, _part(report, 0.0, 0.8))
+        report(0.8, "fill the queue")
+        clock = TravellingClock()
+        with closing(build(settings, clock=clock)) as built:
+            secrets, passwords, examples = _prepared(built, clock, model, _part(report, 0.8, 1.0))
+    return lambda url: welcome(
+        url,
+        secrets,
+        settings.data_dir,
+        passwords=passwords,
+        examples=examples,
+        command=Path(sys.argv[0]),
+    )
+
+
+def _begun(settings: "Settings") -> Callable[[str], str]:
+    """Prepare a demo without a model; return what it says at an address."""
+    from setwise.models.demo_notes import read_notes
+    from setwise.service.build import build
+    from setwise.service.stores.upkeep import migrate
+
+    folder = settings.data_dir
+    with closing(build(settings)) as built:
+        migrate.upgrade(built.engine)
+        secrets = Keyring(SecretsFile(folder / "demo-keys.json"), built.services).opened()
+        people = DemoPeople(SecretsFile(folder / "demo-passwords.json"), built.services)
+        passwords = people.opened()
+    notes = read_notes()[:FIRST_NOTES]
+    labels = sorted({label for note in notes for label in note.labels})
+    (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), "utf-8")
+    texts = [{"id": note.id, "text": note.text} for note in notes]
+    lines = "".join(f"{json.dumps(text)}\n" for text in texts)
+    (folder / "texts.jsonl").write_text(lines, "utf-8")
+    return lambda url: welcome_to_nothing(url, secrets, folder, passwords)
+
+
+def _settings(data_dir: Path | None, name: str = "demo") -> "Settings":
     """Return settings that keep the demo away from real databases."""
     from setwise.service.logs import configure_logging
     from setwise.service.settings import Settings
 
     overrides: dict[str, object] = {
-        "data_dir": data_dir or read_settings().data_dir / "demo",
+        "data_dir": data_dir or read_settings().data_dir / name,
         "database_url": "",
         "artifact_url": "",
         "pepper": None,
@@ -225,7 +260,7 @@ def _examples(predictor: "Predictor") -> Examples:
     texts = [text for text in texts if len(text) < LONGEST_EXAMPLE and "'" not in text]
     results = predictor.score([Document(text=text) for text in texts])
     confidences = {
-        text: result.confidence
+        text: result.best.confidence
         for text, result in zip(texts, results, strict=True)
         if isinstance(result, ScoredSet)
     }

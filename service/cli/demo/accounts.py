@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.service.cli.console import write_private
+from setwise.service.cli.targets import write_private
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 
 if TYPE_CHECKING:

@@ -42,7 +42,6 @@ def welcome(
         f"  {login:<9} {password}  {TOUR.get(login, '')}".rstrip()
         for login, password in passwords.items()
     )
-    keys = "\n".join(f"  {role:<9} {secret}" for role, secret in secrets.items())
     setwise, notes = shlex.quote(shown(command)), shlex.quote(shown(folder / "notes"))
     return f"""
 Setwise is running.
@@ -55,7 +54,7 @@ Sign in to the pages as:
 {people}
 
 Keys for programs:
-{keys}
+{_listed(secrets)}
 
 They are kept in demo-passwords.json and demo-keys.json, which only you can read.
 
@@ -78,6 +77,34 @@ curl -sw '\\n' {url}/v1/admin/policy -H 'Authorization: Bearer {secrets["admin"]
 {setwise} evaluate my-model {notes}
 
 Ctrl-C stops the demo."""
+
+
+def welcome_to_nothing(
+    url: str, secrets: Mapping[str, str], folder: Path, passwords: Mapping[str, str]
+) -> str:
+    """Return the welcome to a project without a model; the arguments are those of `welcome`."""
+    text = "Fever and productive cough for five days."
+    return f"""
+Setwise is running, without a model and without documents.
+
+  Begin     {url}/board/start
+  Labels    {shown(folder / "labels.txt")}
+  Texts     {shown(folder / "texts.jsonl")}
+
+Sign in as admin, and upload both files there:
+{_listed(passwords)}
+
+Keys for programs:
+{_listed(secrets)}
+
+Or post a text; it waits for a reviewer:
+{_post_call(url, secrets["client"], text)}
+
+Ctrl-C stops the demo."""
+
+
+def _listed(secrets: Mapping[str, str]) -> str:
+    return "\n".join(f"  {name:<9} {secret}" for name, secret in secrets.items())
 
 
 def _post_call(url: str, secret: str, text: str) -> str:

@@ -5,12 +5,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest, SimilarLabels
 from setwise.service.domain.predictions import size_faults
 from setwise.service.domain.shown import Shown
-from setwise.service.domain.text import hints, text_faults
+from setwise.service.domain.text import hints, name_faults
 from setwise.spelling import spelled
 
 UNNAMED = ""
@@ -45,6 +46,8 @@ class CatalogueLabel(Shown):
     """A label of the catalogue."""
 
     label: str
+    id: str | None = None
+    """Names it in the audit trail, if a person or a program gave it."""
     name: str | None = None
     guideline: str | None = None
     """When the label applies."""
@@ -69,6 +72,11 @@ class CatalogueLabel(Shown):
     def offered(self) -> bool:
         """Whether people may choose it."""
         return self.state in OFFERED
+
+    @property
+    def subject(self) -> str:
+        """What the audit trail and jobs call it: words of people can be removed everywhere else."""
+        return self.id or self.label
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +154,7 @@ class Additions:
         if too_many := size_faults(labels, "/labels"):
             raise InvalidRequest("The answer cannot be read like this.", too_many)
         names = tuple(map(spelled, labels))
+        distinct = frozenset(names)
         faults = [
             FieldFault(f"/labels/{place}", "is empty; name a label, or set label_missing")
             for place, name in enumerate(names)
@@ -154,7 +163,7 @@ class Additions:
         faults += [
             FieldFault(f"/new_labels/{place}", "is not one of the labels")
             for place, name in enumerate(map(spelled, self.new_labels))
-            if name not in names
+            if name not in distinct
         ]
         if faults:
             raise InvalidRequest("The answer cannot be read like this.", faults)
@@ -162,7 +171,11 @@ class Additions:
 
     def marks(self, label: str) -> bool:
         """Return whether a label is marked as new."""
-        return label in map(spelled, self.new_labels)
+        return label in self._new
+
+    @cached_property
+    def _new(self) -> frozenset[str]:
+        return frozenset(map(spelled, self.new_labels))
 
 
 NO_ADDITIONS = Additions()
@@ -191,6 +204,8 @@ class Catalogue:
         labels: Sequence[str],
         additions: Additions = NO_ADDITIONS,
         besides: Sequence[FieldFault] = (),
+        *,
+        accepted: bool = False,
     ) -> Resolved:
         """Return an answer's labels, merged ones replaced, in the order of the vocabulary.
 
@@ -198,12 +213,19 @@ class Catalogue:
         new one has near-duplicates.
 
         ``besides``: Other faults of the answer.
+        ``accepted``: Whether proposed labels are unknown as long as no lead has accepted them.
         """
         faults: list[FieldFault] = []
         names: list[str] = []
         proposed: list[str] = []
-        unknown = [label for label in labels if not self._has(label) and not additions.marks(label)]
-        meant = hints(unknown, self._names()) if unknown else {}
+        proposals = {label for label in labels if accepted and self._is_proposed(label)}
+        unknown = [
+            label
+            for label in labels
+            if (label in proposals or not self._has(label)) and not additions.marks(label)
+        ]
+        names_known = [name for name in self._names() if name not in proposals] if unknown else []
+        meant = hints(unknown, names_known)
         for place, label in enumerate(labels):
             name = self.current(label)
             pointer = f"/labels/{place}"
@@ -214,7 +236,7 @@ class Catalogue:
             elif name in names:
                 faults.append(FieldFault(pointer, f"{label!r} is given twice"))
             elif not self._has(name):
-                faults += text_faults(name, pointer, longest=LONGEST_LABEL)
+                faults += name_faults(name, pointer, longest=LONGEST_LABEL)
                 proposed.append(name)
             names.append(name)
         if faults or besides:
@@ -248,9 +270,15 @@ class Catalogue:
         >>> Catalogue(["long-covid", "J18.9"], []).similar("Long COVID")
         ('long-covid',)
         """
-        key = folded(label)
-        names = (name for name in self._names() if name != label and folded(name) == key)
+        names = (name for name in self._alike.get(folded(label), ()) if name != label)
         return tuple(dict.fromkeys(self.current(name) for name in names))[:MOST_SIMILAR]
+
+    def by_folded(self) -> Mapping[str, Sequence[str]]:
+        """Return the labels by what near-duplicates share."""
+        alike: dict[str, list[str]] = {}
+        for name in self._names():
+            alike.setdefault(folded(name), []).append(name)
+        return alike
 
     def look_up(self, label: str) -> LabelLookup:
         """Return what is known of a label.
@@ -268,6 +296,14 @@ class Catalogue:
             similar=tuple(filter(None, map(self._match, dict.fromkeys(similar)))),
         )
 
+    @cached_property
+    def _alike(self) -> Mapping[str, Sequence[str]]:
+        """The names by what near-duplicates share."""
+        names: dict[str, list[str]] = {}
+        for name in self._names():
+            names.setdefault(folded(name), []).append(name)
+        return names
+
     def _match(self, label: str) -> LabelMatch | None:
         in_model, stored = label in self._vocabulary, self._labels.get(label)
         if stored is not None:
@@ -281,6 +317,11 @@ class Catalogue:
         stored = self._labels.get(label)
         retired = stored is not None and stored.state is LabelState.RETIRED
         return retired and label not in self._vocabulary
+
+    def _is_proposed(self, label: str) -> bool:
+        stored = self._labels.get(label)
+        proposed = stored is not None and stored.state is LabelState.PROPOSED
+        return proposed and label not in self._vocabulary
 
     def _names(self) -> Collection[str]:
         return dict.fromkeys([*self._vocabulary, *self._labels])
@@ -342,6 +383,17 @@ def check_change(
         raise InvalidRequest("The label cannot be changed like this.", faults)
 
 
+def check_removal(stored: CatalogueLabel, *, predicted: bool) -> None:
+    """Raise `InvalidRequest` if a lead may not remove a label.
+
+    ``predicted``: A model has predicted the label.
+    """
+    if stored.in_model or predicted:
+        detail = "is a label that a model predicts; retire it instead"
+        fault = FieldFault("/path/name", detail)
+        raise InvalidRequest("The label cannot be removed.", [fault])
+
+
 def _change_faults(
     stored: CatalogueLabel, change: LabelChange, target: CatalogueLabel | None
 ) -> Iterator[FieldFault]:
@@ -353,7 +405,7 @@ def _change_faults(
     if change.merged_into is not None:
         yield FieldFault("/merged_into", "has a meaning with the state 'merged' only")
     if change.label not in {None, stored.label}:
-        yield from text_faults(change.label or "", "/label", longest=LONGEST_LABEL)
+        yield from name_faults(change.label or "", "/label", longest=LONGEST_LABEL)
         if target is not None:
             yield FieldFault("/label", "exists already; merge the label into it")
 
@@ -386,24 +438,27 @@ def stands_for(labels: Iterable[CatalogueLabel], old: str, new: str) -> Iterator
 
 
 def replaced(labels: Sequence[str], old: str, new: str) -> tuple[str, ...]:
-    """Return a set with one label in place of another.
+    """Return a set with one label in place of another; one without a name comes last.
 
-    >>> replaced(["a", "b", "c"], "a", "c")
-    ('c', 'b')
+    >>> replaced(["a", "b", "c"], "a", "c"), replaced(["a", "b"], "a", "")
+    (('c', 'b'), ('b', ''))
     """
-    return tuple(dict.fromkeys(new if label == old else label for label in labels))
+    names = dict.fromkeys(new if label == old else label for label in labels)
+    return tuple(sorted(names, key=lambda name: name == UNNAMED))
 
 
 @dataclass(frozen=True)
 class MissingLabels:
-    """Checked documents with labels that the active model lacks."""
+    """Checked predictions with labels that the active model lacks."""
 
     documents: int = 0
     """Whose right set has such a label."""
     checked: int = 0
     """All whose right set is known."""
     labels: Mapping[str, int] = field(default_factory=dict)
-    """How many have each of them; `UNNAMED` stands for those without a name."""
+    """How many documents have each of them, also those that came before there was a model;
+    `UNNAMED` stands for those without a name.
+    """
 
     def sentence(self) -> str:
         """Return what they cost, in one line; "" if there are none.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
+from setwise.formulas import unguarded
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.files import unguarded
-from setwise.service.domain.text import unstorable
+from setwise.service.domain.text import unnameable, unstorable
 from setwise.spelling import spelled
 
 MOST_LABEL_NOTES = 50_000
@@ -60,6 +60,9 @@ def _label_fault(note: LabelNote, parents: Mapping[str, str | None]) -> str | No
         return "has no label"
     if any(unstorable(part) or len(part) > LONGEST_LABEL_NOTE for part in note if part):
         return "holds text that is too long or cannot be stored"
+    for part in filter(None, (note.label, note.name)):
+        if why := unnameable(part):
+            return f"has a name that {why}"
     if note.parent is not None and note.parent not in parents:
         return "names a parent that the file does not describe"
     return None

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from setwise.service.domain.annotators import Rates
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.evidence import CheckedDocument, copies_of
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import Policy
-from setwise.service.domain.predictions import Decision, Prediction
+from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.recalibration.report import CalibrationReport
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.truth import Check, PersonAnswer
@@ -104,6 +105,13 @@ class Calibration:
     requested_by: str
     created_at: datetime
     active: bool = False
+
+    @property
+    def judgement(self) -> str:
+        """The comparison with the calibrator before it in words, and whether it is active."""
+        state = "active" if self.active else "not active"
+        return f"{self.report.comparison.sentence}; it is {state}"
+
     """Whether it serves when its model does."""
 
 
@@ -111,13 +119,6 @@ class Serving(NamedTuple):
     """A calibrator that served; None is the model's own."""
 
     calibration: Calibration | None
-
-
-class ReviewedPrediction(NamedTuple):
-    """A prediction with what is known about it."""
-
-    prediction: Prediction
-    check: Check
 
 
 class BestAnswer(NamedTuple):
@@ -204,7 +205,7 @@ def _audited(auditor: PersonAnswer, lead_agreed: bool | None) -> BestAnswer | st
 class LearningRow(NamedTuple):
     """One reviewed prediction to learn from."""
 
-    prediction: Prediction
+    document: CheckedDocument
     answer: BestAnswer
     rates: Rates
     inclusion_probability: float
@@ -223,7 +224,7 @@ class Lessons(NamedTuple):
 
 
 def gather(
-    reviewed: Sequence[ReviewedPrediction],
+    documents: Sequence[CheckedDocument],
     policies: Mapping[str, Policy],
     rates: RatesOf,
     *,
@@ -233,70 +234,58 @@ def gather(
 ) -> Lessons:
     """Choose the rows to learn from.
 
-    ``reviewed``: Newest first; the newest prediction of a document counts.
+    ``documents``: Newest first; of copies, the newest with an answer counts.
     ``policies``: Those of each version that decided on a prediction.
     ``rates``: Error rates of each answer; not called if ``noise`` is ``none``.
     ``learnt_until``: Newest answer that the calibrator that serves was learnt from.
     ``alarm_id``: Of the last drift alarm; only later predictions describe what comes now.
     """
     excluded = Counter(dict.fromkeys(EXCLUSIONS, 0))
-    proving = {
-        name
-        for item in reviewed
-        if item.prediction.selection.role is AuditRole.CERTIFICATION
-        for name in _names(item.prediction)
-    }
-    seen: set[object] = set()
     rows: list[LearningRow] = []
-    for item in reviewed:
-        prediction = item.prediction
-        document = _names(prediction)
-        answer = answer_of(item.check, noise)
-        if document & proving:
-            excluded[TO_CERTIFY] += 1
-        elif alarm_id is not None and prediction.id < alarm_id:
-            excluded[BEFORE_THE_ALARM] += 1
-        elif prediction.scored.out_of_domain:
-            excluded[UNKNOWN_TO_THE_MODEL] += 1
-        elif document & seen:
-            excluded[SAME_DOCUMENT] += 1
-        elif isinstance(answer, str):
-            excluded[answer] += 1
-        else:
-            errors = (
-                EXACT if noise is Noise.NONE else answer.rates(rates, prediction.scored.confidence)
-            )
-            if isinstance(errors, str):
+    for copies in copies_of(documents):
+        proves = any(copy.role is AuditRole.CERTIFICATION for copy in copies)
+        counted = False
+        for copy in copies:
+            answer = NOT_ANSWERED if copy.check is None else answer_of(copy.check, noise)
+            errors: Rates | str = EXACT
+            if proves:
+                answer = TO_CERTIFY
+            elif alarm_id is not None and copy.id < alarm_id:
+                answer = BEFORE_THE_ALARM
+            elif copy.reason is Reason.OUT_OF_DOMAIN:
+                answer = UNKNOWN_TO_THE_MODEL
+            elif counted:
+                answer = SAME_DOCUMENT
+            elif noise is not Noise.NONE and not isinstance(answer, str):
+                errors = answer.rates(rates, copy.confidence)
+            if copy.check is None or isinstance(answer, str):
+                excluded[str(answer)] += 1
+                # An older copy that ended would more often be one that agrees.
+                counted |= answer == WAITS_FOR_A_LEAD
+            elif isinstance(errors, str):
                 excluded[errors] += 1
-                continue
-            seen |= document
-            chance = _chance(prediction, policies[prediction.policy_version])
-            answered_at = item.check.answered_at
-            old = learnt_until is not None and answered_at <= learnt_until
-            rows.append(LearningRow(prediction, answer, errors, chance, answered_at, old))
+            else:
+                counted = True
+                at = copy.check.answered_at
+                chance = _chance(copy, policies[copy.policy_version])
+                old = learnt_until is not None and at <= learnt_until
+                rows.append(LearningRow(copy, answer, errors, chance, at, old))
     return Lessons(tuple(rows), dict(excluded))
 
 
-def _names(prediction: Prediction) -> set[object]:
-    """Return what a document's copies share: its name, or what its content drew."""
-    names: set[object] = {(prediction.client_id, prediction.name)}
-    return names if prediction.selection.draw is None else names | {prediction.selection.draw}
-
-
-def _chance(prediction: Prediction, policy: Policy) -> float:
+def _chance(document: CheckedDocument, policy: Policy) -> float:
     """Return the probability that a document like this becomes a row.
 
     Audits drawn to certify are excluded at random. Sets that were sent become rows through audits
     or outcomes only; why an outcome is reported is unknown, so each stands for itself.
     """
-    gate = policy.gate_of(prediction.segment)
-    if prediction.selection.role is AuditRole.TRAINING:
+    gate = policy.gate_of(document.segment)
+    if document.role is AuditRole.TRAINING:
         return gate.audits.training_rate
-    if prediction.decision is Decision.AUTO:
+    if document.decision is Decision.AUTO:
         return 1.0
-    scored = prediction.scored
-    scorer = Scorer(scored.model_version, scored.calibrator_version)
-    return 1.0 - gate.certification_rate(scorer)
+    chance = document.audit_chance
+    return 1.0 - (gate.certification_rate(document.scorer) if chance is None else chance)
 
 
 def sending_notice(policy: Policy, scorer: Scorer) -> str:
@@ -332,7 +321,7 @@ def unvouched(question: "RecalibrationQuestion") -> str | None:
     if not question.policy.sends or question.policy.least_of(scorer) is None:
         return None
     n_found = sum(
-        row.prediction.selection.role is AuditRole.TRAINING or row.answer.source == "outcome"
+        row.document.role is AuditRole.TRAINING or row.answer.source == "outcome"
         for row in question.lessons.rows
     )
     if n_found >= LEAST_SENT:
@@ -403,6 +392,8 @@ class RecalibrationQuestion:
     active: Calibration | None
     policy: Policy
     lessons: Lessons
+    taught: Sequence[Prediction]
+    """Those of the lessons' rows, in the order of their ids."""
     recent: Sequence[Prediction]
     options: Options
     by_hand: bool = False

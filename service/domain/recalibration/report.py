@@ -110,7 +110,16 @@ class ReliabilityCurve(Shown):
 class ScoreJudgement(Shown):
     """What the confidences are worth."""
 
-    verdict: Literal["routes", "miscalibrated", "does-not-rank", "constant", "too-few"]
+    verdict: Literal[
+        "routes",
+        "miscalibrated",
+        "ranks-little",
+        "does-not-rank",
+        "ranks-wrong-way",
+        "not-enough",
+        "constant",
+        "too-few",
+    ]
     n: int
     n_right: int
     n_distinct: int

@@ -7,16 +7,23 @@ predicted without the key, and copies of a document draw alike.
 import hmac
 import re
 import struct
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+from setwise.characters import normalised, runs_of
 from setwise.service.domain.errors import FieldFault
+
+MARKED = 0.5
+"""Share of the documents that are marked on arrival.
+
+Marked documents are read as they come. They are the sample that says how good a model is, because
+what is left of a queue from which people pick is easier than what comes.
+"""
 
 READING_TIME = timedelta(days=7)
 """Time in which an audit is read; one that is unfinished for longer counts as wrong."""
@@ -48,6 +55,8 @@ class Draws(NamedTuple):
     audit: float
     overlap: float
     reread: float
+    mark: float = 1.0
+    """Below `MARKED`, the document is read as it comes; copies and near copies are marked alike."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +76,23 @@ class Lottery:
         True
         """
         _, overlap, reread = self._by_name(client_id, name)
-        return Draws(self.audit(content), overlap, reread)
+        audit, mark = self._by_content(content)
+        return Draws(audit, overlap, reread, mark)
 
     def audit(self, content: bytes) -> float:
         """Return the draw for the audit of a content; copies and near copies draw alike."""
-        return _numbers(hmac.digest(self.key, _CONTENT + content, "sha256"))[0]
+        return self._by_content(content)[0]
 
     def reread(self, client_id: str, name: str) -> float:
         """Return the draw for a lead's second reading of an audit."""
         return self._by_name(client_id, name)[2]
+
+    def toss(self, reader: str, at: datetime) -> float:
+        """Return a number in [0, 1) for a claim: below `MARKED`, a marked document comes next."""
+        return self._by_name(_CLAIM, f"{reader}\0{at.isoformat()}")[0]
+
+    def _by_content(self, content: bytes) -> tuple[float, float]:
+        return _numbers(hmac.digest(self.key, _CONTENT + content, "sha256"))[:2]
 
     def _by_name(self, client_id: str, name: str) -> tuple[float, float, float]:
         # Names contain no NUL, so no two documents share a message.
@@ -86,6 +103,7 @@ class Lottery:
 
 
 _CONTENT = b"\0content\0"  # no client's id starts with NUL
+_CLAIM = "\0claim"
 _THREE_NUMBERS = struct.Struct(">3Q8x")
 
 
@@ -96,7 +114,7 @@ def _numbers(drawn: bytes) -> tuple[float, float, float]:
     return audit * unit, overlap * unit, reread * unit
 
 
-_NO_LETTERS = re.compile(r"[\W\d_]+")
+_NUMBERS = re.compile(r"[\d_.]+")
 
 
 def normal_form(text: str) -> str:
@@ -107,27 +125,15 @@ def normal_form(text: str) -> str:
 
     >>> normal_form("Fever since 3.5.,  cough!"), normal_form("fever since 4.5., cough")
     ('fever since cough', 'fever since cough')
+    >>> normal_form("C++, not C#"), normal_form("बुखार 3"), normal_form("发烧3天")
+    ('c++ not c#', 'बुखार', '发烧 天')
     >>> normal_form("Na 140  CRP 12.5")
     'na 140 crp 12.5'
     """
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    letters, everything = _NO_LETTERS.sub(" ", plain).split(), plain.split()
+    letters = " ".join([_NUMBERS.sub(" ", word) for word in runs_of(text)]).split()
+    everything = normalised(text).split()
     mostly_letters = 2 * sum(map(len, letters)) >= sum(map(len, everything))
     return " ".join(letters if mostly_letters else everything)
-
-
-class RereadDraw(NamedTuple):
-    """What decided whether a lead reads an audit again, whatever the auditor answered."""
-
-    rate: float
-    """Probability of a second reading."""
-    draw: float
-    """What was drawn: a lead reads the document if it is below the rate."""
-
-    @property
-    def drawn(self) -> bool:
-        """Whether it was drawn for a second reading."""
-        return self.draw < self.rate
 
 
 class Identity(NamedTuple):
@@ -170,6 +176,12 @@ class Selection(NamedTuple):
     """The number that decided the role; None for predictions from before audits existed."""
     inclusion_probability: float | None = None
     """Probability, before the draw, that a person would read the document; None if ``draw`` is."""
+    audit_chance: float | None = None
+    """Probability, before the draw, that it would be audited to certify, were it not held back by a
+    rule or out of domain; None if ``draw`` is.
+    """
+    in_rest: bool = False
+    """Whether it was drawn at the rate of documents that can hardly be sent."""
 
 
 NOT_DRAWN = Selection()
@@ -181,7 +193,9 @@ class AuditPlan:
     """How often documents are audited, reviewed twice or read again."""
 
     certification_rate: float = 0.0
-    """Share of all documents, in [0, 1], audited to prove the threshold."""
+    """Share of the documents that could be sent, in [0, 1], audited to prove the threshold; of all
+    documents without a ``rest_rate``.
+    """
     training_rate: float = 0.0
     """Share of the documents that would be sent, in [0, 1], audited to teach the calibrator. The
     two rates add up to at most 1.
@@ -197,8 +211,12 @@ class AuditPlan:
     model. A lead reads every disagreement. See `reread_rate` for which ones.
     """
     ramp_up_rate: float | None = None
-    """The same while nothing is sent, at least the certification rate: people read everything then,
+    """The certification rate while nothing is sent, at least as high: people read everything then,
     so that an audit costs no more than a hidden suggestion. None for the same rate.
+    """
+    rest_rate: float | None = None
+    """Share of the remaining documents, in (0, 1], audited to prove the threshold; at most the
+    certification rate. None for the same rate everywhere.
     """
 
     def faults(self) -> Iterator[FieldFault]:
@@ -211,6 +229,8 @@ class AuditPlan:
         ]
         if self.ramp_up_rate is not None:
             rates.append(("/audit/ramp_up_rate", self.ramp_up_rate))
+        if self.rest_rate is not None:
+            rates.append(("/audit/rest_rate", self.rest_rate))
         wrong = [
             FieldFault(pointer, f"is {rate}; it must lie between 0 and 1")
             for pointer, rate in rates
@@ -229,6 +249,31 @@ class AuditPlan:
                 f"is {self.ramp_up}; it must be at least the certification rate of "
                 f"{self.certification_rate}",
             )
+        elif not wrong:
+            yield from self._rest_faults()
+
+    def _rest_faults(self) -> Iterator[FieldFault]:
+        rest = self.rest_rate
+        if rest is None or rest == self.certification_rate == self.ramp_up:
+            return
+        if rest > self.certification_rate:
+            yield FieldFault(
+                "/audit/rest_rate",
+                f"is {rest}; it may be at most the certification rate of {self.certification_rate}",
+            )
+        elif rest == 0.0:
+            yield FieldFault(
+                "/audit/rest_rate",
+                "is 0; some of the rest must be read blind too, or every blind task would say that "
+                "the model is sure",
+            )
+        elif self.ramp_up == 1.0:
+            rate = "certification_rate" if self.ramp_up_rate is None else "ramp_up_rate"
+            yield FieldFault(
+                f"/audit/{rate}",
+                "is 1; with a lower rest_rate it must be below 1, or every task with a suggestion "
+                "would say that the model is not sure",
+            )
 
     @cached_property
     def rate(self) -> float:
@@ -237,8 +282,13 @@ class AuditPlan:
 
     @property
     def ramp_up(self) -> float:
-        """Share of all documents audited to prove a threshold while nothing is sent."""
+        """The certification rate while nothing is sent."""
         return self.certification_rate if self.ramp_up_rate is None else self.ramp_up_rate
+
+    @property
+    def two_rates(self) -> bool:
+        """Whether documents that could be sent are audited more often than the rest."""
+        return self.rest_rate is not None and self.rest_rate < self.ramp_up
 
     def checks_as_much_as(self, other: "AuditPlan") -> bool:
         """Return whether no document is sent unread that the other plan would check.
@@ -259,9 +309,24 @@ class AuditPlan:
             return AuditRole.CERTIFICATION if certifies else AuditRole.TRAINING
         return AuditRole.NONE
 
-    def overlaps(self, draws: Draws) -> bool:
-        """Return whether a second person also reviews the document."""
-        return draws.overlap < self.overlap_rate
+    def overlaps(self, draws: Draws, *, sends: bool = True) -> bool:
+        """Return whether a second person also reviews the document.
+
+        While nothing is sent, second readings go to documents that are not marked first: people err
+        most where a model is unsure, and those are read for that.
+        """
+        rate = self.overlap_rate
+        if not sends:
+            rest = max(rate - (1.0 - MARKED), 0.0) / MARKED
+            rate = rest if draws.mark < MARKED else min(rate / (1.0 - MARKED), 1.0)
+        return draws.overlap < rate
+
+    def marks(self, draws: Draws) -> bool:
+        """Return whether the document is read as it comes, if people read in an order of their own.
+
+        What is read blind while nothing is sent is always marked.
+        """
+        return draws.mark < MARKED or draws.audit < self.ramp_up
 
 
 NO_AUDITS = AuditPlan()
@@ -297,6 +362,23 @@ def reread_rate(
     high = min(1.0, share * (1.0 - BELOW * (1.0 - above)) / above)
     low = (share - high * above) / (1.0 - above)
     return high if confidence >= threshold else min(max(low, 0.0), 1.0)
+
+
+MARGIN = 0.1
+"""How far below the plausible threshold documents are still audited as those that could be sent.
+
+Confidences may promise too little, and the next calibrator may promise more.
+"""
+
+
+def audited_from(confidences: Sequence[float], target: float) -> float | None:
+    """Return the confidence from which documents could come to be sent; None if it is not clear.
+
+    >>> round(audited_from([0.99, 0.9, 0.8, 0.5], 0.895), 3)
+    0.7
+    """
+    plausible = plausible_threshold(confidences, target)
+    return None if plausible is None else max(plausible - MARGIN, 0.0)
 
 
 def plausible_threshold(confidences: Sequence[float], target: float) -> float | None:

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from typing import Self
 
 from setwise.service.domain.policy import Gate, Policy
-from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
+from setwise.service.domain.predictions import Decision, Prediction, Reason, ScoredSet
 from setwise.service.domain.routing.audits import (
     AuditRole,
     Draws,
     Lottery,
 )
+from setwise.service.domain.routing.rules import Metadata
 from setwise.service.domain.shown import Shown
 
 
@@ -27,6 +28,10 @@ class DecisionResult(Shown):
     """Purpose of the audit that the document was drawn for."""
     inclusion_probability: float | None
     """Probability, before the draw, that a person would read the document."""
+    audit_chance: float | None
+    """Probability, before the draw, that it would be audited to certify, were it not held back by a
+    rule or out of domain.
+    """
 
     @classmethod
     def of(cls, prediction: Prediction) -> Self:
@@ -39,14 +44,15 @@ class DecisionResult(Shown):
             prediction.rule,
             selection.role,
             selection.inclusion_probability,
+            selection.audit_chance,
         )
 
     @classmethod
-    def derived(cls, gate: Gate, scored: ScoredSet, draw: float | None, document: Document) -> Self:
-        """Return a gate's decision on a score and the document's draw."""
+    def derived(cls, gate: Gate, scored: ScoredSet, draw: float | None, facts: Metadata) -> Self:
+        """Return a gate's decision on a score, the document's draw and what rules look at."""
         # Predictions from before audits existed have no draw, and their policies have no audits.
         draws = Draws(audit=1.0 if draw is None else draw, overlap=1.0, reread=1.0)
-        decision, reason, selection, threshold, rule = gate.route(scored, draws, document.metadata)
+        decision, reason, selection, threshold, rule = gate.route(scored, draws, facts)
         return cls(
             decision,
             reason,
@@ -54,6 +60,7 @@ class DecisionResult(Shown):
             rule,
             selection.role,
             None if draw is None else selection.inclusion_probability,
+            None if draw is None else selection.audit_chance,
         )
 
 
@@ -61,13 +68,14 @@ class DecisionResult(Shown):
 class DecisionInputs(Shown):
     """The inputs of a decision, as stored with the prediction."""
 
-    labels: tuple[str, ...]
-    confidence: float
+    labels: tuple[str, ...] | None
+    """null, as the confidence and the versions, if there was no model yet."""
+    confidence: float | None
     out_of_domain: bool
     uncalibrated: bool
     """Nothing has taught the model how sure to be: a fixed threshold does not apply."""
-    model_version: str
-    calibrator_version: str
+    model_version: str | None
+    calibrator_version: str | None
     policy_version: str
     draw: float | None
     """The number in [0, 1) that decided whether the document is audited; null for predictions from
@@ -99,7 +107,7 @@ class Derivation:
             prediction=prediction,
             policy=policy,
             derived=DecisionResult.derived(
-                policy.gate_of(prediction.segment), prediction.scored, draw, prediction.document
+                policy.gate_of(prediction.segment), prediction.scored, draw, prediction.facts
             ),
             draw_again=again,
         )

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import ClassVar
 
 from setwise.service.domain.errors import FieldFault
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import name_faults, unnameable
 from setwise.spelling import spelled
 
 MOST_RULES = 100
@@ -20,6 +20,11 @@ LONGEST_NAME = 100
 LONGEST_LABEL = 500
 
 Metadata = Mapping[str, object]
+"""The client's fields and, under names that no client can use, what else rules look at."""
+
+EARLIER_VERSIONS = "\0earlier versions"
+"""Number of other versions of the document that were posted before, and not sent."""
+
 Declared = Mapping[str, object]
 """A rule as an administrator wrote it."""
 
@@ -112,7 +117,20 @@ class RequiresRule(Rule):
         return self.label in labels and not labels >= set(self.labels)
 
 
-KINDS = ("label", "metadata", "exactly_one", "at_most", "requires")
+@dataclass(frozen=True)
+class VersionsRule(Rule):
+    """Never send a document of which more than ``n`` other versions were posted before."""
+
+    n: int
+    kind: ClassVar[str] = "versions"
+
+    def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
+        """Return whether more versions were posted before, and not sent."""
+        earlier = metadata.get(EARLIER_VERSIONS, 0)
+        return isinstance(earlier, int) and earlier > self.n
+
+
+KINDS = ("label", "metadata", "exactly_one", "at_most", "requires", "versions")
 
 
 @dataclass
@@ -131,7 +149,7 @@ class _Reader:
         if not isinstance(value, str):
             self.fault(f"/{name}", "is missing; name it" if value is None else "must be a string")
             return ""
-        self.faults += text_faults(value, f"{self.pointer}/{name}", longest=longest)
+        self.faults += name_faults(value, f"{self.pointer}/{name}", longest=longest)
         return value
 
     def labels(self, least: int) -> tuple[str, ...]:
@@ -143,7 +161,7 @@ class _Reader:
         if not least <= len(value) <= MOST_LABELS or len(set(value)) != len(value):
             self.fault("/labels", f"must name {least} to {MOST_LABELS} different labels")
         for place, label in enumerate(value):
-            self.faults += text_faults(
+            self.faults += name_faults(
                 label, f"{self.pointer}/labels/{place}", longest=LONGEST_LABEL
             )
         return value
@@ -156,6 +174,8 @@ class _Reader:
         for place, item in enumerate(value):
             if not isinstance(item, str | bool | int | float):
                 self.fault(f"/values/{place}", "must be a string, a number, true or false")
+            elif isinstance(item, str) and (why := unnameable(item)):
+                self.fault(f"/values/{place}", why)
         return tuple(value)
 
     def count(self) -> int:
@@ -195,6 +215,9 @@ class _Reader:
                 rule = RequiresRule(
                     name or f"{label} requires"[:LONGEST_NAME], label, self.labels(1)
                 )
+            case "versions":
+                allowed |= {"n"}
+                rule = VersionsRule(name or "posted again", self.count())
             case _:
                 self.fault("/kind", f"must be one of {', '.join(KINDS)}")
                 return None

@@ -5,7 +5,6 @@ at all. Undivided documents are one segment, `ALL`. Otherwise documents with a v
 does not list, or without one, are the segment `OTHER`.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +14,8 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.routing.audits import AuditPlan
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import name_faults
+from setwise.spelling import misnamed
 
 TEXT_LENGTH = "text_length"
 """Segments by the number of characters of the text, in bands."""
@@ -29,8 +29,6 @@ OTHER = "other"
 LEAST_SEGMENTS, MOST_SEGMENTS = 1, 50
 LONGEST_VALUE = 100
 LONGEST_FIELD = 100
-
-_PLAIN = re.compile(r"[^\x00-\x1f\x7f]+")
 
 
 class Segment(NamedTuple):
@@ -150,7 +148,7 @@ class SegmentBy:
         """Yield the faults, with pointers into the policy."""
         if self.field is None:
             return
-        yield from text_faults(self.field, "/segment_by", longest=LONGEST_FIELD)
+        yield from name_faults(self.field, "/segment_by", longest=LONGEST_FIELD)
         if "=" in self.field:
             yield FieldFault("/segment_by", 'must not contain "="')
         if not LEAST_SEGMENTS <= self.most <= MOST_SEGMENTS:
@@ -170,7 +168,7 @@ class SegmentBy:
 
 
 def _usable(value: str) -> bool:
-    return len(value) <= LONGEST_VALUE and _PLAIN.fullmatch(value) is not None
+    return 0 < len(value) <= LONGEST_VALUE and misnamed(value) is None
 
 
 @dataclass(frozen=True)
@@ -189,6 +187,12 @@ class GateState:
     """The trip of the breaker that stops it from sending; None if the breaker has not tripped."""
     audits: AuditPlan | None = None
     """Its own rates; None for those of the policy."""
+    audited_from: float | None = None
+    """The confidence from which documents could come to be sent, by the confidences of a scorer
+    alone; those below are audited at the lower of two rates. None if it is not known.
+    """
+    audited_for: Scorer | None = None
+    """The scorer that this holds for; of others, all are audited at the higher rate."""
 
 
 def state_faults(

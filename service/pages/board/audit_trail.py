@@ -1,7 +1,7 @@
 """The audit trail: who did what, from where, to what."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -32,6 +32,7 @@ KINDS = (
     ("job.", "jobs"),
     ("annotator.", "annotators"),
     ("group.", "groups"),
+    ("label.", "labels"),
     ("document.", "erasures"),
 )
 
@@ -55,23 +56,29 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _what(event: AuditEvent) -> Markup:
-    subject = event.subject
-    shown = subject if len(subject) < LONGEST_ID else f"…{subject[-12:]}"
-    link_to = Markup('<a href="{}?subject={}">{}</a>').format(AUDIT, quote(subject), shown)
-    return ui.joined(event.action, ui.sub(link_to))
+def _columns(names: Mapping[str, str]) -> Sequence[ui.Column[AuditEvent]]:
+    """Return the columns; ``names`` has the names of what has an id."""
 
+    def what(event: AuditEvent) -> Markup:
+        subject = event.subject
+        shown = subject if len(subject) < LONGEST_ID else f"…{subject[-12:]}"
+        shown = names.get(subject, shown)
+        link_to = Markup('<a href="{}?subject={}">{}</a>').format(AUDIT, quote(subject), shown)
+        return ui.joined(event.action, ui.sub(link_to))
 
-_COLUMNS: Sequence[ui.Column[AuditEvent]] = (
-    ui.Column("When", lambda event: ui.joined(ui.instant(event.at), ui.sub(f"{event.at:%S} s"))),
-    ui.Column("Who", lambda event: ui.joined(event.actor.name, ui.sub(event.address))),
-    ui.Column("What", _what, "head"),
-    ui.Column(
-        "Details",
-        lambda event: "; ".join(f"{name}: {_cut(value)}" for name, value in details(event)),
-        "small",
-    ),
-)
+    def detailed(event: AuditEvent) -> str:
+        return "; ".join(
+            f"{name}: {_cut(names.get(value, value))}" for name, value in details(event)
+        )
+
+    return (
+        ui.Column(
+            "When", lambda event: ui.joined(ui.instant(event.at), ui.sub(f"{event.at:%S} s"))
+        ),
+        ui.Column("Who", lambda event: ui.joined(event.actor.name, ui.sub(event.address))),
+        ui.Column("What", what, "head"),
+        ui.Column("Details", detailed, "small"),
+    )
 
 
 def _cut(text: str) -> str:
@@ -110,6 +117,8 @@ def _trail(call: Call) -> ui.View:
         **instants,
     )
     page = call.services.audit_trail.page(call.caller, filters, after=call.after, limit=PAGE)
+    labels = call.services.labels.catalogue(call.caller)
+    words = {each.id: each.label for each in labels if each.id}
     inputs = {
         "actor": select("By", _actors(call, query.get("actor", ""))),
         "action": select("About", _kinds(query.get("action", ""))),
@@ -124,7 +133,7 @@ def _trail(call: Call) -> ui.View:
         "Audit trail",
         (
             ui.Filters(AUDIT, inputs, form),
-            ui.Table("Audit trail", _COLUMNS, page.items, empty, kind="trail"),
+            ui.Table("Audit trail", _columns(words), page.items, empty, kind="trail"),
             ui.Pager(AUDIT, page.next_after, query, started=call.after is None),
         ),
         lead="Who did what, from where, to what. Entries are only ever added.",

@@ -99,30 +99,48 @@ def _request(call: Call, _: Nothing) -> str:
 
 def _certify_question(call: Call) -> ui.Question:
     attempts = call.services.certification.next_attempts(call.caller)
-    facts = [_spends(attempt) for attempt in attempts]
     stays = [_holds(proof) for proof in call.services.certification.in_force(call.caller)]
     nothing = bool(attempts) and not any(attempt.gains for attempt in attempts)
     return ui.Question(
         "Nothing to gain now" if nothing else "Certify now?",
         (
-            *facts,
-            "Without new audits an attempt finds the same as the last one."
-            if nothing
-            else "The schedule makes the next attempt by itself once enough audits are new; each "
-            "early one makes all later ones harder.",
+            *map(_spends, attempts),
+            *(
+                ("Without new audits an attempt finds the same as the last one.",)
+                if nothing
+                else ()
+            ),
             *stays,
         ),
-        "Certify now",
+        None if nothing else "Certify now",
         CERTIFICATIONS,
     )
 
 
 def _spends(attempt: NextAttempt) -> str:
+    """Say what an attempt now tests, and what it uses of the reserve."""
     about = "" if attempt.segment is None else f"{value_of(attempt.segment)}: "
-    risk, left = percent(attempt.risk, 2), percent(attempt.left, 2)
-    return (
+    left = percent(attempt.left, 2)
+    tests = (
         f"{about}{attempt.new_audits:,} of {plural(attempt.audits, 'audit')} new since the last "
-        f"attempt. This one spends {risk} of the {left} risk that is left."
+        "attempt."
+    )
+    later = (
+        f" The schedule tests by itself after {plural(attempt.missing, 'more audit')}."
+        if attempt.missing
+        else ""
+    )
+    if not attempt.gains:
+        return f"{tests}{later}"
+    if not attempt.reserve:
+        return (
+            f"{tests} This is a look of the schedule, which pays for it; the reserve keeps its "
+            f"{left} risk."
+        )
+    return (
+        f"{tests} Certify now uses part of the reserve: {percent(attempt.reserve, 2)} risk of the "
+        f"{percent(attempt.reserve + attempt.left, 2)} that is kept for attempts at a time that "
+        f"you choose. {left} would be left.{later}"
     )
 
 
@@ -212,18 +230,43 @@ def _certifications(call: Call) -> ui.View:
     )
 
 
+def _copied(share: float) -> str:
+    """Say how many of the audited messages are copies, and what they count for."""
+    return (
+        f"{percent(share)} of the audited messages are copies of another one. A document counts "
+        "once however often it is sent, so the certificate speaks of different documents."
+    )
+
+
+def _in_four_sentences(proof: Certification) -> str:
+    """Say what holds, how surely, on how many readings, and what a larger share would take."""
+    evidence = proof.evidence
+    above, good = evidence.n_above or 0, evidence.n_good or 0
+    share = percent(evidence.coverage or 0.0)
+    if evidence.next_audits is not None and evidence.next_coverage is not None:
+        more = (
+            f"To send {percent(evidence.next_coverage)} would take about "
+            f"{plural(evidence.next_audits, 'more audit')}."
+        )
+    elif (evidence.coverage or 0.0) >= 1.0:
+        more = "No more can be sent."
+    else:
+        more = "At these confidences no number of audits would prove a larger share."
+    return (
+        f"At least {exactly(proof.target_accuracy)} of the sets from a confidence of "
+        f"{confidence(proof.threshold or 0.0)} up are right; these are {share} of the documents. "
+        f"This rests on {plural(above, 'blind reading')} of such sets, {good:,} of them right. "
+        f"The chance that it is wrong is at most {exactly(proof.risk)}, shared by all attempts. "
+        f"{more}"
+    )
+
+
 def _certification(call: Call) -> ui.View:
     attempt = call.services.certification.get(call.caller, call.id)
     proved = attempt.threshold is not None
     if attempt.threshold is not None:
         heading = f"Certified from {confidence(attempt.threshold)}"
-        lead = (
-            f"Of the sets with at least this confidence, {exactly(attempt.target_accuracy)} or "
-            "more are right. This certificate is wrong with a probability of at most "
-            f"{exactly(attempt.risk)}, shared by all attempts."
-        )
-        if attempt.segment is None:
-            lead += f" {UNDIVIDED}"
+        lead = _in_four_sentences(attempt)
     else:
         heading = "Not certified"
         lead = (
@@ -237,7 +280,10 @@ def _certification(call: Call) -> ui.View:
     if steps:
         table = ui.Table("Tests", _STEPS, steps[:MOST_STEPS])
         evidence.append(ui.More(f"{len(steps):,} thresholds were tested", [table]))
+    holds = attempt.threshold is not None and attempt.segment is None
+    clusters = attempt.evidence.in_clusters
     about = (
+        *([("Holds for", UNDIVIDED)] if holds else []),
         (
             "When",
             ui.joined(
@@ -250,6 +296,7 @@ def _certification(call: Call) -> ui.View:
         ("Its audits", ui.joined(_audits(attempt))),
         ("Policy", ui.code(attempt.policy_version)),
         *([] if attempt.segment is None else [("Segment", value_of(attempt.segment))]),
+        *([] if clusters is None else [("Copies", _copied(clusters))]),
         *_stated(attempt.evidence),
     )
     return ui.View(
@@ -395,7 +442,7 @@ def _delay(delay: DetectionDelay) -> str:
 
 def _audited(watch: Watch, tally: AuditCounts) -> Iterator[object]:
     """Yield how many audits were right, wrong or are incomplete, with links to them."""
-    since = f"{watch.audits[0].predicted_at:%Y-%m-%dT%H:%M}" if watch.audits else None
+    since = f"{watch.audits[0].created_at:%Y-%m-%dT%H:%M}" if watch.audits else None
     behind = {"segment": value_of(watch.gate.key), "created_from": since}
     yield documents.counted(tally.right, audited=Audited.AGREED, **behind)
     yield " right, "

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Annotated, Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
@@ -133,9 +133,13 @@ class Call:
     def form(self, action: Action, **initial: str | Sequence[str]) -> Form:
         """Return the form of an action, as it was just sent or with ``initial`` values."""
         shown = self.filled if self.tried is action else Filled.of(**initial)
-        address = action.address.format(**self.ids)
+        address = action.address.format(**_quoted(self.ids))
         drawn = inputs(action.model, action.fields)
         return Form(action.heading, action.label, action.hint, address, drawn, shown)
+
+
+def _quoted(ids: Mapping[str, str]) -> dict[str, str]:
+    return {name: quote(value, safe="") for name, value in ids.items()}
 
 
 def mount(router: APIRouter, pages: Sequence[BoardPage]) -> None:
@@ -175,7 +179,7 @@ def _asker(frame: "Frame", page: BoardPage, action: Action) -> Callable[..., Res
     ) -> Response:
         call = _call(request, visit)
         if action.ask is None:
-            return go(page.address.format(**call.ids))
+            return go(page.address.format(**_quoted(call.ids)))
         return frame.draw(_question(action.ask(call)), visit, page)
 
     return ask
@@ -200,7 +204,8 @@ def _doer(frame: "Frame", page: BoardPage, action: Action) -> Callable[..., Resp
         if isinstance(outcome, str):
             return go(outcome)
         return go(
-            f"{action.then.format(**call.ids)}?{urlencode({'done': next(iter(action.notices))})}"
+            f"{action.then.format(**_quoted(call.ids))}"
+            f"?{urlencode({'done': next(iter(action.notices))})}"
         )
 
     return do

@@ -21,11 +21,15 @@ RECURRING = {
     "purge_texts": "Erase old texts",
     "erase_traces": "Erase a document from files",
     "watch_audits": "Watch the audits",
+    "retrain_if_due": "Train the next model",
 }
 KINDS = {
     "scoring": "Score a file",
     "export": "Export",
+    "follow_label": "Rename a label in documents",
+    "forget_label": "Remove a label from documents",
     "compare": "Compare a model",
+    "rescore": "Bring the order of reading up to date",
     "certification": "Certify a threshold",
     "calibration": "Retrain the calibrator",
     "retraining": "Retrain the model",
@@ -95,6 +99,8 @@ def _state(job: Job) -> Markup:
     if job.state is JobState.QUEUED:
         waits = job.kind in RECURRING and not job.error
         return ui.badge("recurring" if waits else "queued", "warn" if job.error else "")
+    if job.state is JobState.SUCCEEDED and (job.result or {}).get("faulty"):
+        return ui.badge("finished with errors", "warn")
     shown = ui.badge(job.state, _TONES.get(job.state, ""))
     return ui.joined(shown, f" {job.progress:.0%}") if job.state is JobState.RUNNING else shown
 
@@ -202,14 +208,14 @@ def _job(call: Call) -> ui.View:
         facts.append(("Ended", job.finished_at))
     elif job.state is JobState.QUEUED:
         facts.append(("Next turn", job.due_at))
-    facts += [_result(*each) for each in sorted((job.result or {}).items())]
+    facts += [_result(*each) for each in sorted((job.result or {}).items()) if each[0] != "message"]
     if job.payload.get("model_id"):
         address = f"/board/models/{job.payload['model_id']}"
         facts.append(("Model", ui.link(address, "the model and its comparison")))
     parts += [ui.status(job.message), ui.Facts(facts)]
-    if not job.finished:
+    if not job.finished and job.owner_id is not None:
         parts.append(ui.Buttons((ui.Go("Cancel", f"{JOBS}/{job.id}/cancel"),)))
-    elif job.state is not JobState.SUCCEEDED:
+    elif job.finished and job.state is not JobState.SUCCEEDED:
         parts.append(ui.Buttons((ui.Press("Retry", f"{JOBS}/{job.id}/retry", ""),)))
     return ui.View(name(job.kind), parts, badge=_state(job), live="job", settled=job.finished)
 

@@ -113,6 +113,7 @@ def _labels(call: Call) -> ui.View:
     ]
     notes = {note.label: note for note in call.services.labels.notes(call.caller)}
     parts: list[ui.Piece] = [
+        *_doubtful(call),
         *_proposed(call, proposals),
         *_listed(call, notes),
         ui.text(ui.link(TEMPLATE.format(form="csv"), "Download all of them as a file to fill in")),
@@ -125,6 +126,29 @@ def _labels(call: Call) -> ui.View:
         "lacks. A document with one of those can never be sent right until a model has learnt it."
     )
     return ui.View("Labels", parts, lead=lead, values={"may_change": _decides(call)})
+
+
+def _doubtful(call: Call) -> Sequence[ui.Piece]:
+    """Return the labels that may name a person whose document was erased."""
+    if not call.caller.may(Permission.READ_ALL_PREDICTIONS):
+        return ()
+    doubtful = call.services.labels.doubtful(call.caller)
+    columns: Sequence[ui.Column[CatalogueLabel]] = (
+        ui.Column("Label", lambda each: ui.link(_at(each.label), each.label), "head"),
+        ui.Column("State", lambda each: _badge(each.state, in_model=each.in_model)),
+        ui.Column(
+            "Decide", lambda each: ui.row_link(_at(each.label), "Decide", each.label), "acts"
+        ),
+    )
+    why = (
+        "The text of the document that each was first given to is deleted. Accept the label, or "
+        "remove it everywhere if it names a person."
+    )
+    return (
+        (ui.heading("May name a person"), ui.text(why, "hint"), ui.Table("", columns, doubtful))
+        if doubtful
+        else ()
+    )
 
 
 def _proposed(call: Call, proposals: Sequence[CatalogueLabel]) -> Sequence[ui.Piece]:
@@ -220,6 +244,12 @@ class Renaming(LabelDecision):
     sure: Annotated[str, Input(widget="hidden")] = ""
 
 
+class Removal(LabelDecision):
+    """The button that removes a label everywhere."""
+
+    sure: Annotated[str, Input(widget="hidden")] = ""
+
+
 class Merging(LabelDecision):
     """The form that merges a label into another."""
 
@@ -259,9 +289,11 @@ def _label(call: Call) -> ui.View:
 def _decision(call: Call, stored: CatalogueLabel) -> Sequence[ui.Piece]:
     if not _decides(call):
         return [ui.text("Leads and administrators decide on labels.", "quiet")]
-    if stored.state is LabelState.MERGED:
-        return [ui.text("Nothing is left to decide: the other label stands for it.", "quiet")]
     fields = {"of": stored.label, "version": str(stored.version)}
+    forget = ui.Press("Remove everywhere …", FORGET.address, "danger", fields)
+    if stored.state is LabelState.MERGED:
+        hint = "Nothing is left to decide: the other label stands for it."
+        return [ui.text(hint, "quiet"), ui.Buttons([forget])]
     accept = ui.Press(
         "Accept" if stored.state is LabelState.PROPOSED else "Offer again",
         ACCEPT.address,
@@ -275,7 +307,13 @@ def _decision(call: Call, stored: CatalogueLabel) -> Sequence[ui.Piece]:
     if stored.in_model:
         kept = "A model predicts this label, so it keeps its name."
         return [*parts, ui.text(kept, "quiet")]
-    return [*parts, call.form(RENAME, **fields), call.form(MERGE, **fields)]
+    hint = "For a label that names a person. Answers keep that a label applies, without its name."
+    return [
+        *parts,
+        call.form(RENAME, **fields),
+        call.form(MERGE, **fields),
+        ui.Card("Remove it", [ui.Buttons([forget]), ui.text(hint, "hint")]),
+    ]
 
 
 def _change(call: Call, form: LabelDecision, change: LabelChange, done: str) -> str:
@@ -311,6 +349,20 @@ def _merge(call: Call, form: Merging) -> str | ui.View:
         return _sure(f"Merge “{form.of}” into “{form.into}”?", will, "Merge", form, fields)
     change = LabelChange(LabelState.MERGED, merged_into=form.into)
     return _change(call, form, change, "label-merged")
+
+
+def _forget(call: Call, form: Removal) -> ui.View | None:
+    if not form.sure:
+        will = (
+            "Answers, outcomes, history and messages keep that a label applies, without its name.",
+            "Labels that were merged into it go too. The audit trail keeps its id.",
+            "Programs that were sent such a set are sent the corrected one.",
+            "This cannot be undone.",
+        )
+        heading = f"Remove “{form.of}” everywhere?"
+        return _sure(heading, will, "Remove", form, _fields(form))
+    call.services.labels.remove(call.caller, form.of, form.version)
+    return None
 
 
 def _fields(form: LabelDecision) -> dict[str, str]:
@@ -416,6 +468,15 @@ MERGE = Action(
     needed=_DECIDES,
     notices={"label-merged": "The label is merged, and documents follow."},
 )
+FORGET = Action(
+    LABEL + "/forget",
+    _forget,
+    Removal,
+    needed=_DECIDES,
+    then=LABELS,
+    notices={"label-removed": "The label is removed."},
+)
+_DECISIONS = (ACCEPT, RETIRE, RENAME, MERGE, FORGET)
 _READERS = (Permission.REPORT, Permission.INSPECT)
 PAGES = (
     BoardPage(
@@ -427,6 +488,8 @@ PAGES = (
         state=_state,
         needed=_READERS,
     ),
-    BoardPage(LABEL, _label, (ACCEPT, RETIRE, RENAME, MERGE), needed=_READERS, section=LABELS),
+    BoardPage(
+        LABEL, _label, (ACCEPT, RETIRE, RENAME, MERGE, FORGET), needed=_READERS, section=LABELS
+    ),
     BoardPage(TEMPLATE, _template, needed=_READERS, section=LABELS),
 )

@@ -385,7 +385,10 @@ _DIFFERING: Sequence[ui.Column[tuple[ComparedAnswer, Prediction]]] = (
         ),
         "head",
     ),
-    ui.Column("Active model", lambda row: _labels(row[1].scored.labels, row[1].scored.confidence)),
+    ui.Column(
+        "Active model",
+        lambda row: _labels(row[1].scored.best.labels, row[1].scored.best.confidence),
+    ),
     ui.Column("This model", lambda row: _labels(row[0].labels, row[0].confidence)),
     ui.Column("Route", lambda row: _route(row[0])),
 )

@@ -324,7 +324,8 @@ class Question(Part):
     heading: str
     will: Iterable[str]
     """What will happen, a sentence each."""
-    label: str
+    label: str | None
+    """What the answer "yes" says; None where there is nothing to do."""
     back: str
     """Where the answer "no" leads."""
     danger: bool = True

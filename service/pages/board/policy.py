@@ -17,6 +17,7 @@ from setwise.service.domain.routing.rules import (
     MetadataRule,
     RequiresRule,
     Rule,
+    VersionsRule,
     read_rules,
 )
 from setwise.service.pages import documents
@@ -86,6 +87,7 @@ def _view(
             "percent": percent,
             "instant": ui.instant,
             "threshold_in_words": threshold_in_words,
+            "read_blind": read_blind(policy),
             "retested": retested(call.services, policy, call.caller),
             **_segments(call),
         },
@@ -185,6 +187,28 @@ def percent(share: float) -> str:
     return f"{100 * share:.10g}"
 
 
+def read_blind(policy: Policy) -> str:
+    """Say what people read blind to prove the threshold."""
+    audits, gate = policy.audits, policy.whole
+    rate = audits.certification_rate if policy.sends else audits.ramp_up
+    if not rate:
+        return "nothing, so no threshold can be certified"
+    if not audits.two_rates:
+        return f"{percent(rate)} % of all documents"
+    words = (
+        f"{percent(rate)} % of what could be sent, {percent(audits.rest_rate or 0.0)} % of the rest"
+    )
+    if gate is None:
+        return words
+    if gate.state.audited_for is None:
+        return f"{words}; of all alike until enough have come to tell them apart"
+    start = gate.state.audited_from
+    if start is None:
+        return f"{words}; by their confidences all could be sent"
+    start = start if gate.threshold is None else min(start, gate.threshold)
+    return f"{words}, which has a confidence below {start:.2f}"
+
+
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.10g}"
 
@@ -230,7 +254,7 @@ def _new_rule(form: Filled) -> dict[str, object] | None:
         rule["values"] = [_value(line) for line in listed]
     if kind in {"exactly_one", "requires"} or (kind == "at_most" and listed):
         rule["labels"] = listed
-    if kind == "at_most":
+    if kind in {"at_most", "versions"}:
         try:
             rule["n"] = whole_number(form.text("new_n"), 0, 1000)
         except ValueError as error:
@@ -299,6 +323,8 @@ def in_words(rule: Rule) -> str:
             held = f"A set with more than {n} of {_listed(labels)}"
         case RequiresRule(label=label, labels=labels):
             held = f"A set with {label} but without {_listed(labels)}"
+        case VersionsRule(n=n):
+            held = f"A document of which more than {n} other versions were posted before, unsent,"
         case _:
             held = f"A document that breaks {json.dumps(rule.declared(), ensure_ascii=False)}"
     return f"{held} goes to a person."

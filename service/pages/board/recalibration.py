@@ -154,7 +154,7 @@ def _calibrators(call: Call) -> ui.View:
 def _newest(call: Call) -> SectionState:
     newest = call.services.recalibration.page(call.caller, after=None, limit=1).items
     return SectionState(
-        f"The newest, compared with the one before it, is {newest[0].report.comparison.sentence}."
+        f"The newest, compared with the one before it, is {newest[0].judgement}."
         if newest
         else "None has been trained on reviews yet."
     )

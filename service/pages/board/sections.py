@@ -16,6 +16,7 @@ from setwise.service.pages.board import (
     people,
     policy,
     recalibration,
+    start,
     webhooks,
 )
 from setwise.service.pages.board import parts as ui
@@ -49,6 +50,7 @@ _SETTINGS: Sequence[ui.Column[ShownSetting]] = (
     ui.Column("From", lambda setting: setting.source),
 )
 PAGES: Sequence[BoardPage] = (
+    *start.PAGES,
     *policy.PAGES,
     *certification.PAGES,
     *models.PAGES,
@@ -102,6 +104,7 @@ def board() -> APIRouter:
     """Return the routes of the board."""
     router = APIRouter(route_class=PageRoute)
     readers = {needed for page in PAGES for needed in page.needed}
-    start = BoardPage(BOARD, _start, needed=tuple(sorted(readers)))
-    mount(router, [start, *PAGES])
+    first = BoardPage(BOARD, _start, needed=tuple(sorted(readers)))
+    router.include_router(start.router)
+    mount(router, [first, *PAGES])
     return router

@@ -22,6 +22,7 @@ from setwise.service.pages.documents.predictions import (
     content,
     evidence,
     labels_of,
+    posted_again,
     why,
 )
 from setwise.service.pages.forms import Filled, filled, inputs
@@ -78,10 +79,11 @@ def _document(
         document.id or "Untitled document",
         [
             ui.text(why(prediction), "lead"),
+            *_posted_again(prediction),
             ui.Card("Text", [content(document, weights)]),
             *evidence(prediction, weights),
             *answered(prediction),
-            ui.Card("Label sets", candidates(prediction)),
+            *([ui.Card("Label sets", sets)] if (sets := candidates(prediction)) else []),
             ui.Card("What happened", [ui.Table("All events", _events(), life.events())]),
             *_reopening(life, form),
             ui.Card("Details", [_details(prediction)]),
@@ -97,6 +99,13 @@ def _document(
         tried=tried,
         refused=form is not None,
     )
+
+
+def _posted_again(prediction: Prediction) -> Sequence[ui.Piece]:
+    earlier = posted_again(prediction)
+    if not earlier:
+        return ()
+    return (ui.text(f"Its client posted it {earlier}, within 30 days.", "quiet"),)
 
 
 def _reopening(life: Life, form: Filled | None) -> Sequence[ui.Piece]:
@@ -133,6 +142,8 @@ def _events() -> Sequence[ui.Column[LifeEvent]]:
         return ui.joined(name) if name else ui.quiet("the service")
 
     def what(event: LifeEvent) -> Markup:
+        if event.kind is EventKind.PREDICTED and event.labels is None:
+            return ui.joined("Received")
         return ui.joined(_HAPPENED[event.kind], ui.sub(event.detail))
 
     def labels(event: LifeEvent) -> object:
@@ -157,16 +168,15 @@ def _events() -> Sequence[ui.Column[LifeEvent]]:
 def _details(prediction: Prediction) -> ui.Facts:
     scored, chance = prediction.scored, prediction.selection.inclusion_probability
     segment, document = value_of(prediction.segment), prediction.document
+    version, calibrator = scored.model_version, scored.calibrator_version
     return ui.Facts(
         [
             ("Received", ui.instant(prediction.created_at, zone=True)),
             ("Segment", segment and ui.link(address(segment=segment), segment)),
-            ("Model", ui.link(address(model_version=scored.model_version), scored.model_version)),
+            ("Model", version and ui.link(address(model_version=version), version)),
             (
                 "Calibrator",
-                ui.link(
-                    address(calibrator_version=scored.calibrator_version), scored.calibrator_version
-                ),
+                calibrator and ui.link(address(calibrator_version=calibrator), calibrator),
             ),
             ("Probability of audit", chance and confidence(chance)),
             ("Priority", Priority(document.priority).name.lower()),

@@ -43,7 +43,10 @@ _ORDERS = (
 _QUEUES = (("", "any"), ("true", "ahead"), ("false", "not ahead"))
 _BEYOND_MODEL = (("", "any"), ("true", "some the model lacks"), ("false", "all in the model"))
 _INPUTS: Mapping[str, Input] = {
-    "text": Input("Words in the text", "found a second or two after a document came"),
+    "text": Input(
+        "Words in the text",
+        "or parts of words; in quotes whole words; a second or two after a document came",
+    ),
     "label": Input("With label", labels="known"),
     "without_label": Input("Without label", labels="known"),
     "state": select("State", _STATES),

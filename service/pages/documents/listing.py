@@ -15,11 +15,11 @@ from setwise.service.domain.documents import DocumentFilter, ListedDocument
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable
 from setwise.service.domain.files import Format
 from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
-from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, Reads, Sends, address, of_document
 from setwise.service.pages.documents.filters import Search
-from setwise.service.pages.documents.predictions import labels_of, name_of
+from setwise.service.pages.documents.predictions import labels_of, name_of, posted_again
 from setwise.service.pages.documents.selections import TickedDocuments, export_of
 from setwise.service.pages.forms import Filled, filled
 from setwise.service.pages.rendering import go, page
@@ -178,12 +178,22 @@ def _name(document: ListedDocument) -> Markup:
     return ui.link(of_document(document.prediction.id), name_of(document.prediction))
 
 
+def _predicted(prediction: Prediction) -> Markup:
+    return labels_of(prediction.scored.labels, absent="no model yet")
+
+
+def _confidence(prediction: Prediction) -> str:
+    at = prediction.scored.confidence
+    return "" if at is None else confidence(at)
+
+
 def _decision(document: ListedDocument) -> Markup:
     prediction = document.prediction
     sent = prediction.decision is Decision.AUTO
     return ui.joined(
         ui.badge("sent", "good") if sent else ui.badge("review", "warn"),
         ui.sub(_REASONS[prediction.reason]),
+        ui.sub(posted_again(prediction)),
     )
 
 
@@ -213,13 +223,16 @@ _REASONS: Mapping[Reason, str] = {
     Reason.OUT_OF_DOMAIN: "unknown to the model",
     Reason.BREAKER: "the breaker had tripped",
     Reason.RULE: "held back by a rule",
+    Reason.NO_MODEL: "there was no model yet",
 }
 _COLUMNS: Sequence[ui.Column[ListedDocument]] = (
     ui.Column("Document", _name, "head"),
     ui.Column("Received", lambda each: each.prediction.created_at),
-    ui.Column("Labels", lambda each: labels_of(each.prediction.scored.labels), "wrap"),
     ui.Column(
-        "Confidence", lambda document: confidence(document.prediction.scored.confidence), "count"
+        "Labels",
+        lambda each: labels_of(each.prediction.scored.labels, absent="no model yet"),
+        "wrap",
     ),
+    ui.Column("Confidence", lambda document: _confidence(document.prediction), "count"),
     ui.Column("Decision", _decision),
 )

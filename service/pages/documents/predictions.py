@@ -1,11 +1,11 @@
 """A prediction as people read it: why, the text with its evidence, and the label sets."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from markupsafe import Markup
 
+from setwise.characters import placed_words
 from setwise.models.figures.numerals import confidence, plural
 from setwise.service.domain.predictions import (
     Candidate,
@@ -39,10 +39,10 @@ NO_NAME = "a label that is in no list"
 """Stands for `UNNAMED`."""
 
 
-def labels_of(labels: Sequence[str] | None) -> Markup:
-    """Return a label set as people read it."""
+def labels_of(labels: Sequence[str] | None, *, absent: str = "not sent") -> Markup:
+    """Return a label set as people read it, or what its absence means."""
     if labels is None:
-        return ui.quiet("not sent")
+        return ui.quiet(absent)
     if not labels:
         return ui.quiet("no labels")
     named = (Markup('<span class="label">{}</span> ').format(label or NO_NAME) for label in labels)
@@ -51,7 +51,9 @@ def labels_of(labels: Sequence[str] | None) -> Markup:
 
 def why(prediction: Prediction) -> str:
     """Return in one sentence why a document was routed as it was."""
-    at, least = confidence(prediction.scored.confidence), prediction.threshold
+    if prediction.reason is Reason.NO_MODEL:
+        return "Sent to review, because there was no model yet."
+    at, least = confidence(prediction.scored.best.confidence), prediction.threshold
     if prediction.reason is Reason.AUDIT and prediction.decision is Decision.AUTO:
         return f"Sent automatically at a confidence of {at}, and drawn for an audit."
     sentences = {
@@ -69,6 +71,12 @@ def why(prediction: Prediction) -> str:
         Reason.RULE: f"Sent to review by the rule “{prediction.rule}”.",
     }
     return sentences[prediction.reason]
+
+
+def posted_again(prediction: Prediction) -> str:
+    """Return how often a document was posted before it was sent; empty for its first version."""
+    earlier = prediction.earlier_versions
+    return f"after {plural(earlier, 'other version')} not sent" if earlier else ""
 
 
 def urgency(priority: int, due_at: datetime | None, now: datetime) -> str:
@@ -144,7 +152,10 @@ _EVIDENCE: Sequence[ui.Column[_Evidence]] = (
 
 def evidence(prediction: Prediction, weights: Sequence[Sequence[TermWeight]]) -> list[ui.Piece]:
     """Return a card with the words for and against each predicted label."""
-    rows = [(label, terms) for label, terms in zip(prediction.scored.labels, weights, strict=False)]
+    rows = [
+        (label, terms)
+        for label, terms in zip(prediction.scored.labels or (), weights, strict=False)
+    ]
     if not any(weights):
         return []
     return [ui.Card("Evidence", [ui.Table("Words for and against each label", _EVIDENCE, rows)])]
@@ -183,37 +194,44 @@ def marked(text: str, terms: Sequence[TermWeight]) -> Markup:
 
     >>> marked("<b> Dry coughs", [TermWeight("cough*", 1.0), TermWeight("dry", -0.5)])
     Markup('&lt;b&gt; <mark class="against">Dry</mark> <mark class="for">coughs</mark>')
+    >>> marked("E11.9 患者发烧", [TermWeight("发烧", 1.0), TermWeight("e11", 1.0)])
+    Markup('E11.9 患者<mark class="for">发烧</mark>')
     """
-    for_it = {term.term for term in terms if term.weight > 0}
-    patterns = {
-        term: "for" if term in for_it else "against"
-        for term in dict.fromkeys(t.term for t in terms)
-    }
-    if not patterns:
+    kinds = {term.term: "against" for term in terms}
+    kinds |= {term.term: "for" for term in terms if term.weight > 0}
+    if not kinds:
         return Markup("{}").format(text)
-    # The longest first, so that two words are marked together rather than the first alone.
-    ordered = sorted(patterns, key=len, reverse=True)
-    pattern = re.compile("|".join(f"({_pattern(term)})" for term in ordered), re.IGNORECASE)
+    placed = list(placed_words(text))
     pieces, end = [], 0
-    for match in pattern.finditer(text):
-        kind = patterns[ordered[(match.lastindex or 1) - 1]]
-        pieces += [
-            Markup("{}").format(text[end : match.start()]),
-            Markup('<mark class="{}">{}</mark>').format(kind, match[0]),
-        ]
-        end = match.end()
+    for here, after in zip(placed, [*placed[1:], None], strict=True):
+        # The longest first, so that two words are marked together rather than the first alone.
+        if after is not None and (kind := kinds.get(f"{here.word} {after.word}")):
+            last = after.end
+        elif kind := _kind_of(here.word, kinds):
+            last = here.end
+        else:
+            continue
+        start = max(here.start, end)  # in a script without spaces words overlap
+        if last > start:
+            pieces += [
+                Markup("{}").format(text[end:start]),
+                Markup('<mark class="{}">{}</mark>').format(kind, text[start:last]),
+            ]
+            end = last
     return ui.joined(*pieces, text[end:])
 
 
-def _pattern(term: str) -> str:
-    words = r"[\W_]+".join(map(re.escape, term.rstrip("*").split()))
-    rest = r"[^\W_]*" if term.endswith("*") else ""
-    return rf"(?<![^\W_]){words}{rest}(?![^\W_])"
+def _kind_of(word: str, kinds: Mapping[str, str]) -> str | None:
+    """Return whether a word speaks for a label or against it, by itself or by how it begins."""
+    beginnings = (f"{word[:length]}*" for length in range(len(word), 0, -1))
+    return next((kinds[term] for term in (word, *beginnings) if term in kinds), None)
 
 
 def candidates(prediction: Prediction) -> Sequence[ui.Part]:
-    """Return the label sets; the less likely ones unfold."""
+    """Return the label sets; the less likely ones unfold, and without a model there are none."""
     sets = prediction.scored.candidates
+    if not sets:
+        return ()
     likely, others = sets[:MOST_SETS], sets[MOST_SETS:]
     rest = f"{plural(len(others), 'less likely set')}"
     more = [ui.More(rest, [ui.Table("Less likely label sets", _SETS, others)])] if others else []

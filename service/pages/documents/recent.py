@@ -45,7 +45,7 @@ class Correction(BaseModel):
     missing: Annotated[
         bool,
         Input(
-            "None of the known labels fits: a label applies, besides these, that is in no list",
+            "A label is missing: one applies, besides these, that is in no list",
             widget="tick",
             pointers=("/label_missing",),
         ),

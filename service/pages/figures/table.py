@@ -1,7 +1,5 @@
 """Figures: a chart, what it means in a sentence, and its numbers to read and to take away."""
 
-import csv
-import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +8,7 @@ from enum import Enum
 from markupsafe import Markup
 
 from setwise.models.figures.numerals import confidence, percent, plain, working_time
-from setwise.service.domain.files import guard
+from setwise.service.domain.files import Format, header, lines
 
 Value = str | int | float | None
 
@@ -112,12 +110,9 @@ class Figure:
 
         What a spreadsheet would take for a formula gets an apostrophe before it.
         """
-        out = io.StringIO()
-        writer = csv.writer(out)
-        writer.writerow([column.name for column in self.columns])
-        for row in self.rows:
-            writer.writerow([guard(value) if isinstance(value, str) else value for value in row])
-        return out.getvalue()
+        names = [column.name for column in self.columns]
+        rows = [dict(zip(names, row, strict=True)) for row in self.rows]
+        return (header(Format.CSV, names) + lines(Format.CSV, rows)).decode()
 
     def as_json(self) -> str:
         """Return the table as a JSON array of objects."""

@@ -65,12 +65,16 @@ export function cards(item) {
       (label) => !set.labels.includes(label) || sets.every((one) => one.labels.includes(label)),
     );
     const from = item.answers ? others : sets[0].labels;
-    return card(set, difference(from, set.labels), place, item.beyond ?? {});
+    const before = sets[place - 1]?.confidence;
+    return card(set, difference(from, set.labels), place, item.beyond ?? {}, before);
   });
 }
 
-/** A set to submit: its labels, all of them, then what it leaves out. */
-function card(set, parts, place, beyond) {
+/**
+ * A set to submit: its labels, all of them, then what it leaves out. `before` is the confidence of
+ * the set above, if there is one.
+ */
+function card(set, parts, place, beyond, before) {
   const labels = element("span", { class: "labels" });
   for (const { label, kind } of parts) {
     const part = element("span", { class: `label ${kind}`, dir: "auto" }, named(label));
@@ -100,7 +104,10 @@ function card(set, parts, place, beyond) {
       odd.append(element("span", { "aria-hidden": "true" }, "⚠"), element("span", { class: "unseen" }, set.warnings.join(" ")));
       odd.title = set.warnings.join("\n");
     }
-    accept.append(odd, gauge, element("span", { class: "percent" }, percent(set.confidence)));
+    const share = percent(set.confidence);
+    const equal = before !== undefined && percent(before) === share;
+    const title = equal ? { title: "About as likely as the set above, which has the higher score" } : {};
+    accept.append(odd, gauge, element("span", { class: "percent", ...title }, equal ? `= ${share}` : share));
   }
   const edit = element(
     "button",

@@ -2,6 +2,7 @@
 
 import { element, mark } from "./desk-answer.js";
 import { ask } from "./desk-client.js";
+import { composing } from "./keys.js";
 
 const PAUSE_MS = 70;
 
@@ -163,6 +164,7 @@ export class Picker {
   }
 
   #key(event) {
+    if (composing(event)) return;
     const open = !this.list.hidden;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       if (open) this.#move(this.#at + (event.key === "ArrowDown" ? 1 : -1));

@@ -8,7 +8,7 @@ const BEAT_EVERY_MS = 60_000;
 const ANSWER_OF_TABS_MS = 60;
 const LATE_RELEASE_MS = 5_000;
 const FETCH_AGAIN_MS = 1_000;
-const MOST_UNDOABLE = 5; // the server makes older decisions final
+const MOST_UNDOABLE = 5; // the server makes older decisions final; skips keep to the same number
 
 const LOST_AS = { "lease-lost": "taken", "review-already-decided": "decided" };
 
@@ -43,7 +43,7 @@ export class Queue extends EventTarget {
     super();
     this.wanted = wanted;
     this.current = null;
-    this.made = []; // the decisions that may be taken back, newest last
+    this.made = []; // the acts that may be taken back, newest last: {kind, item, until, draft, …}
     this.#tabs?.addEventListener("message", ({ data }) => this.#hear(data));
     left.put([]);
     setTimeout(() => (this.#given = []), LATE_RELEASE_MS);
@@ -135,8 +135,7 @@ export class Queue extends EventTarget {
     const decision = { id, version, ...answer, comment, name: document.id };
     drafts.keep(id, { version, ...answer, comment: comment ?? "" });
     unsent.add(decision);
-    this.made = [...this.made, { decision, item: this.current, until: Infinity }].slice(-MOST_UNDOABLE);
-    this.current = null;
+    this.#did({ kind: "submitted", decision, until: Infinity });
     this.#tabs?.postMessage({ tab: this.#tab, submitted: id });
     this.#pump();
   }
@@ -169,7 +168,7 @@ export class Queue extends EventTarget {
         }
         unsent.drop(id);
         const item = this.#made(id)?.item ?? null;
-        this.made = this.made.filter((one) => one.decision.id !== id);
+        this.#forgetAct(id);
         this.#emit("failed", { decision: next, item, error });
       } finally {
         this.#sending = null;
@@ -178,33 +177,53 @@ export class Queue extends EventTarget {
     this.#emit("state", { state: "saved" });
   }
 
-  #made(id) {
-    return this.made.find((one) => one.decision.id === id);
+  /** Part with the task in hand by an act that may be taken back. */
+  #did(act) {
+    const item = this.current;
+    this.made = [...this.made, { ...act, item, draft: drafts.of(item.id) }].slice(-MOST_UNDOABLE);
+    this.current = null;
   }
 
-  /** The decisions that may be taken back, newest first. */
+  #made(id) {
+    return this.made.find((one) => one.decision?.id === id);
+  }
+
+  /** The acts that may be taken back, newest first. */
   get undoable() {
     return this.made.filter((one) => one.until > now()).reverse();
   }
 
-  /** Take the last decision back; returns its task, in hand again, and what was decided. */
+  /** Take the last act back; returns its task, in hand again, with what was chosen. */
   async undo() {
-    const { decision, item } = this.made.pop();
+    const { kind, item, draft } = this.made.at(-1);
+    const { id } = item;
     let again = item;
-    if (this.#sending !== decision.id && unsent.all().some((one) => one.id === decision.id)) {
-      unsent.drop(decision.id); // the server never heard of it
+    if (this.#sending !== id && unsent.all().some((one) => one.id === id)) {
+      unsent.drop(id); // the server never heard of it
     } else {
       await this.#pumping;
-      const sent = now();
-      again = lasting(await ask(`/desk/tasks/${decision.id}/undo`, {}), sent);
+      again = await this.#takenBack(item, kind).catch((error) => {
+        if (error instanceof Refused) this.#forgetAct(id); // it is final now
+        throw error;
+      });
     }
+    this.#forgetAct(id);
     if (this.current) this.#ahead.unshift(this.current);
     this.current = again;
-    const { labels, beyond, insist } = decision;
-    const comment = decision.comment ?? "";
-    drafts.keep(again.id, { version: again.version, labels, beyond, insist, comment });
+    if (draft) drafts.keep(id, { ...draft, version: again.version });
     this.#tell();
     return again;
+  }
+
+  async #takenBack(item, kind) {
+    const sent = now();
+    if (kind !== "postponed") return lasting(await ask(`/desk/tasks/${item.id}/undo`, {}), sent);
+    const reply = await ask(`/desk/tasks/${item.id}/take-back`, {});
+    return lasting(Object.assign(item, reply, { lost: false }), sent);
+  }
+
+  #forgetAct(id) {
+    this.made = this.made.filter((one) => one.item.id !== id);
   }
 
   /** Lay a task in hand again, for instance because its decision was refused. */
@@ -215,15 +234,16 @@ export class Queue extends EventTarget {
   }
 
   async skip(reason) {
-    await ask(`/desk/tasks/${this.current.id}/skip`, { reason });
-    drafts.drop(this.current.id);
-    this.current = null;
+    const { id } = this.current;
+    const reply = await ask(`/desk/tasks/${id}/skip`, { reason });
+    this.#did({ kind: "skipped", reason, until: now() + 1000 * reply.undo_s });
+    drafts.drop(id);
   }
 
   /** Give the task in hand back, behind all that waits now; its draft stays. */
   async postpone() {
-    await ask(`/desk/tasks/${this.current.id}/release`, { later: true });
-    this.current = null;
+    const reply = await ask(`/desk/tasks/${this.current.id}/release`, { later: true });
+    this.#did({ kind: "postponed", until: now() + 1000 * reply.undo_s });
   }
 
   /** Give everything back; drafts stay. */

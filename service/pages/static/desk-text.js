@@ -37,7 +37,7 @@ export class Sheet {
 
   /** Mark every place of a text; returns how many there are. */
   find(wanted) {
-    this.#found = wanted.trim() ? this.#ranges(new RegExp(quoted(wanted.trim()), "giu")) : [];
+    this.#found = wanted.trim() ? this.#ranges(matchesOf(wanted.trim())) : [];
     this.#at = -1;
     mark("desk-find", this.#found);
     mark("desk-found", []);
@@ -64,18 +64,19 @@ export class Sheet {
       ["desk-for", terms.filter((one) => one.weight > 0)],
       ["desk-against", terms.filter((one) => one.weight < 0)],
     ])
-      mark(name, kept.flatMap((one) => this.#ranges(wholeWords(one.term))));
+      mark(name, this.#ranges(placesOf(new Set(kept.map((one) => one.term)))));
   }
 
-  #ranges(pattern) {
+  /** The ranges of the places, `[start, end]`, that a function yields of each text. */
+  #ranges(places) {
     const ranges = [];
     const walk = document.createTreeWalker(this.element, NodeFilter.SHOW_TEXT);
     while (walk.nextNode())
-      for (const { index, 0: found } of walk.currentNode.data.matchAll(pattern)) {
-        if (!found || ranges.length >= MOST_FOUND) break;
+      for (const [start, end] of places(walk.currentNode.data)) {
+        if (ranges.length >= MOST_FOUND) break;
         const range = new Range();
-        range.setStart(walk.currentNode, index);
-        range.setEnd(walk.currentNode, index + found.length);
+        range.setStart(walk.currentNode, start);
+        range.setEnd(walk.currentNode, end);
         ranges.push(range);
       }
     return ranges;
@@ -95,15 +96,61 @@ export function attached(attachment) {
   return [link, element("img", { referrerpolicy: "no-referrer", alt: "Attachment", src: url })];
 }
 
+const matchesOf = (wanted) =>
+  function* (text) {
+    for (const { index, 0: match } of text.matchAll(new RegExp(quoted(wanted), "giu")))
+      yield [index, index + match.length];
+  };
+
 /**
- * A term is one word, two that follow each other, whatever stands between, or, with a star behind,
- * how words begin.
+ * The places of terms. A term is one word, two that follow each other, whatever stands between, or,
+ * with a star behind, how words begin.
  */
-function wholeWords(term) {
-  const [, words, cut] = term.match(/^(.*?)(\*?)$/su);
-  const inside = words.split(/\s+/u).map(quoted).join("[^\\p{L}\\p{N}]+");
-  const rest = cut ? "[\\p{L}\\p{N}]*" : "";
-  return new RegExp(`(?<![\\p{L}\\p{N}])${inside}${rest}(?![\\p{L}\\p{N}])`, "giu");
+const placesOf = (terms) =>
+  function* (text) {
+    const placed = terms.size ? [...placedWords(text)] : [];
+    for (const [place, [word, start, end]] of placed.entries()) {
+      const next = placed[place + 1];
+      if (next && terms.has(`${word} ${next[0]}`)) yield [start, next[2]];
+      else if (terms.has(word) || begins(word, terms)) yield [start, end];
+    }
+  };
+
+const begins = (word, terms) =>
+  [...word].some((_, length, letters) => terms.has(`${letters.slice(0, length + 1).join("")}*`));
+
+// What a word is, as in `setwise/characters.py`: a run of a script without spaces, or letters,
+// digits and marks with the dots of a code and the signs of a name.
+const UNSEEN = "\\u00ad\\u034f\\u200c\\u200d\\u2060\\ufeff\\ufe00-\\ufe0f\\u{e0100}-\\u{e01ef}";
+const SPACELESS = ["Hani", "Hira", "Kana", "Bopo", "Thai", "Laoo", "Khmr", "Mymr", "Lana", "Tale", "Talu", "Tavt"];
+const RUN = `(?=[\\p{L}\\p{Nl}])[${SPACELESS.map((script) => `\\p{sc=${script}}`).join("")}\\u30fc]`;
+const LETTER = `(?!${RUN})[\\p{L}\\p{N}_]`;
+const MARK = `[\\p{M}${UNSEEN}]`;
+const WORD = new RegExp(
+  `${LETTER}(?:${LETTER}|${MARK})*(?:\\.(?=[0-9])(?:${LETTER}|${MARK})+)*(?:(?:\\+\\+|#)(?!${LETTER}))?` +
+    `|(?<run>(?:${RUN}${MARK}*)+)`,
+  "gu",
+);
+const CHARACTER = new RegExp(`.${MARK}*`, "gsu");
+
+const normalised = (text) =>
+  text
+    .replace(new RegExp(`[${UNSEEN}]`, "gu"), "")
+    .normalize("NFKC")
+    .toLowerCase()
+    .replaceAll("i\u0307", "i");
+
+/** The words of a text, each with its place: `[word, start, end]`. */
+export function* placedWords(text) {
+  for (const { index, 0: match, groups } of text.matchAll(WORD)) {
+    const characters = groups.run ? [...match.matchAll(CHARACTER)] : [];
+    if (characters.length < 2) yield [normalised(match), index, index + match.length];
+    for (const [place, second] of characters.slice(1).entries()) {
+      const first = characters[place];
+      const end = second.index + second[0].length;
+      yield [normalised(match.slice(first.index, end)), index + first.index, index + end];
+    }
+  }
 }
 
 /** What there is of a document without a text: that it is missing, and another model's answer. */

@@ -16,6 +16,7 @@ import { Refused, ask, at } from "./desk-client.js";
 import { drafts } from "./desk-keep.js";
 import { Guide, Picker } from "./desk-picker.js";
 import { Queue } from "./desk-queue.js";
+import { composing, inDialog, typing } from "./keys.js";
 import { Sheet, attached } from "./desk-text.js";
 
 const LOOK_AGAIN_MS = 10_000;
@@ -46,6 +47,7 @@ let done = 0;
 let counted = 0;
 let lookAgain = 0;
 let checking = 0;
+let check = null;
 let explained = null;
 let paused = false;
 let busy = false;
@@ -101,9 +103,10 @@ function inSight(set) {
 }
 
 function browse() {
-  if (ui.browse.hidden) return;
+  if (ui.browse.hidden)
+    return notice("browse", "The labels have no parents, so there is no tree to browse. Press / to search.");
   guide.browse();
-  ui.treeDialog.showModal();
+  return ui.treeDialog.showModal();
 }
 
 guide.load().then(
@@ -151,10 +154,11 @@ function show(item) {
   eyes.disconnect();
   ui.cards.replaceChildren(...cards(item));
   watch(ui.cards);
+  ui.withheld.textContent = item.withheld;
   ui.withheld.hidden = sets.length > 0;
   ui.restore.textContent = choice.first.length ? "Back to the suggestion" : "Start over";
   render();
-  for (const kind of ["item", "empty", "unseen", "later"]) clearNotices(kind);
+  for (const kind of ["item", "empty", "unseen", "browse"]) clearNotices(kind);
   if (draft && draft.version !== item.version)
     notice("item", "You had this document before. Your earlier choice is restored.");
   showLease();
@@ -201,7 +205,8 @@ function render() {
   if (label !== undefined)
     [...ui.chips.querySelectorAll(`.${kind}`)].find((one) => one.dataset.label === label)?.focus();
   ui.none.hidden = choice.labels.length > 0;
-  ui.unnamed.setAttribute("aria-pressed", isChosen(""));
+  ui.missing.setAttribute("aria-pressed", isChosen(""));
+  ui.noneFits.setAttribute("aria-pressed", onlyMissing());
   ui.restore.hidden = !choice.changed;
   ui.submit.replaceChildren(
     choice.asked ? "Submit no labels " : "Submit ",
@@ -224,7 +229,7 @@ function keep() {
 }
 
 function warn() {
-  clearTimeout(checking);
+  stopChecking();
   const item = queue.current;
   const labels = choice.labels;
   const known = (item.candidates ?? []).find(
@@ -234,15 +239,23 @@ function warn() {
   if (!labels.length && !choice.changed) return showWarnings([]);
   checking = setTimeout(async () => {
     try {
-      const reply = await ask(`/desk/tasks/${item.id}/check`, { labels: labels.filter(Boolean) });
+      check = new AbortController();
+      const { signal } = check;
+      const reply = await ask(`/desk/tasks/${item.id}/check`, { labels: labels.filter(Boolean) }, { signal });
       if (queue.current === item && choice.labels.join("\n") === labels.join("\n"))
         showWarnings(reply.warnings);
     } catch (error) {
       // A warning is a courtesy; a refusal is shown when the set is submitted.
-      if (!(error instanceof Refused)) state("offline");
+      if (!(error instanceof Refused) && error.name !== "AbortError") state("offline");
     }
   }, CHECK_AFTER_MS);
   return undefined;
+}
+
+/** Ask no more about a set that is submitted or has changed. */
+function stopChecking() {
+  clearTimeout(checking);
+  check?.abort();
 }
 
 function showWarnings(warnings) {
@@ -273,6 +286,7 @@ function submitChosen() {
 /** Submit what a `Choice` keeps, or the labels of a card; the page shows them in `set`. */
 function submit(answer, set) {
   if (!ready() || !inSight(set)) return;
+  stopChecking();
   queue.decide(answer, ui.comment.value.trim() ? ui.comment.value : null);
   done += 1;
   showProgress();
@@ -296,20 +310,21 @@ async function go() {
   }
 }
 
-/** Take back what was done last: a change of the labels in hand, else the last decision. */
+/** Take back what was done last: a change of the labels in hand, else the last act. */
 function undo() {
-  if (!choice?.past.length) return undoDecision();
+  if (!choice?.past.length) return undoAct();
   choice.undo();
   changed();
   return say(`Undone. Your set: ${inLine(choice.labels)}.`);
 }
 
-async function undoDecision() {
-  if (busy || !queue.undoable.length) return;
+async function undoAct() {
+  const [last] = queue.undoable;
+  if (busy || !last) return;
   busy = true;
   try {
     const item = await queue.undo();
-    done -= 1;
+    if (last.kind === "submitted") done -= 1;
     showProgress();
     showUndo();
     show(item);
@@ -323,24 +338,24 @@ async function undoDecision() {
 }
 
 /** Part with the document in hand by `act`, and go on. */
-async function leave(act, message = "") {
+async function leave(act) {
   if (!queue.current || busy) return;
   busy = true;
+  stopChecking();
   try {
     await act();
     busy = false;
+    showUndo();
     await go();
-    if (message) notice("later", message);
   } catch (error) {
-    trouble(error, () => leave(act, message));
+    trouble(error, () => leave(act));
   } finally {
     busy = false;
   }
 }
 
 const skip = (reason) => leave(() => queue.skip(reason));
-const later = () =>
-  leave(() => queue.postpone(), "Postponed. It comes back after all that waits now; others may take it.");
+const later = () => leave(() => queue.postpone());
 
 // Resting
 
@@ -497,17 +512,23 @@ function say(text) {
 
 // Undo, progress
 
-/** Name the decision that would be taken back next, and how many before it could be. */
+const DONE = {
+  submitted: ({ decision }) => ["Submitted ", inLine(decision.labels)],
+  skipped: ({ reason }) => ["Skipped ", reason],
+  postponed: () => ["Postponed ", "it comes back after all that waits now; others may take it"],
+};
+
+/** Name the act that would be taken back next, and how many before it could be. */
 function showUndo() {
   const [last, ...before] = queue.undoable;
   ui.undoBar.hidden = !last;
   if (!last) return;
-  const { name, labels } = last.decision;
-  const text = `${name ?? "Untitled document"}: ${inLine(labels)}`;
+  const [verb, what] = DONE[last.kind](last);
+  const text = `${last.item.document.id ?? "Untitled document"}: ${what}`;
   const line = `${text}${before.length ? ` (and ${before.length} before)` : ""}`;
-  if (ui.undoText.dataset.line !== line)
-    ui.undoText.replaceChildren(element("strong", {}, "Submitted "), line);
-  ui.undoText.dataset.line = line;
+  if (ui.undoText.dataset.line !== verb + line)
+    ui.undoText.replaceChildren(element("strong", {}, verb), line);
+  ui.undoText.dataset.line = verb + line;
   const left = Math.ceil((last.until - Date.now()) / 1000);
   ui.undoLeft.textContent = Number.isFinite(left) ? `${left} s` : "";
 }
@@ -607,12 +628,23 @@ ui.chips.addEventListener("click", ({ target }) => {
 
 ui.chips.addEventListener("focusin", ({ target }) => guide.tell(target.dataset.label));
 ui.browse.addEventListener("click", browse);
-ui.unnamed.addEventListener("click", toggleUnnamed);
+ui.missing.addEventListener("click", toggleMissing);
+ui.noneFits.addEventListener("click", noneFits);
 
 /** Say that a label applies which is in no list, besides those of the set, or take that back. */
-function toggleUnnamed() {
+function toggleMissing() {
   if (choice) picked("");
 }
+
+/** Empty the set: what applies is in no list. */
+function noneFits() {
+  if (!choice || onlyMissing()) return;
+  choice.take([""]);
+  changed();
+  say("None of the known labels fits. Your set has only a label that is in no list.");
+}
+
+const onlyMissing = () => choice.labels.length === 1 && isChosen("");
 
 ui.chips.addEventListener("keydown", (event) => {
   const { label } = event.target.closest(".chip")?.dataset ?? {};
@@ -648,7 +680,7 @@ ui.restore.addEventListener("click", () => {
   changed();
   ui.text.focus({ preventScroll: true });
 });
-ui.undo.addEventListener("click", undoDecision);
+ui.undo.addEventListener("click", undoAct);
 ui.pause.addEventListener("click", pause);
 ui.help.addEventListener("click", help);
 
@@ -664,7 +696,7 @@ ui.findText.addEventListener("input", () => {
   if (total) findStep(1);
 });
 ui.findText.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || !event.shiftKey) return;
+  if (event.key !== "Enter" || !event.shiftKey || composing(event)) return;
   event.preventDefault();
   findStep(-1);
 });
@@ -672,20 +704,17 @@ ui.findText.addEventListener("keydown", (event) => {
 ui.later.addEventListener("click", later);
 ui.skip.addEventListener("click", openSkip);
 ui.skipCancel.addEventListener("click", () => ui.skipDialog.close(""));
-ui.skipForm.addEventListener("submit", ({ submitter }) => {
-  if (submitter === ui.skipOwn) submitter.value = ui.skipReason.value.trim();
+const reasons = [...ui.skipForm.querySelectorAll(".reason")];
+for (const button of reasons)
+  button.addEventListener("click", () => ui.skipDialog.close(button.value));
+// Everything that is typed goes into the field, so that no part of a reason acts as a key.
+ui.skipForm.addEventListener("submit", () => {
+  const typed = ui.skipReason.value.trim();
+  ui.skipOwn.value = reasons[Number(typed) - 1]?.value ?? typed;
 });
 ui.skipDialog.addEventListener("close", () => {
   const reason = ui.skipDialog.returnValue;
   if (reason) skip(reason);
-});
-ui.skipDialog.addEventListener("keydown", (event) => {
-  if (event.target === ui.skipReason) return;
-  const reason = ui.skipForm.querySelectorAll(".reason")[Number(event.key) - 1];
-  if (!reason) return;
-  event.preventDefault();
-  event.stopPropagation(); // the click closes the dialog, and the page would take the key as its own
-  reason.click();
 });
 
 function openSkip() {
@@ -726,7 +755,8 @@ const acts = {
   pause,
   words: explainNext,
   browse,
-  unnamed: toggleUnnamed,
+  missing: toggleMissing,
+  none: noneFits,
   help,
 };
 const anywhere = new Set(["help", "undo"]);
@@ -788,17 +818,16 @@ ui.keysReset.addEventListener("click", () => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.repeat || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.repeat || event.altKey || composing(event) || inDialog()) return;
   if (event.ctrlKey || event.metaKey) {
     if (event.key === "Enter" && queue.current) submitChosen();
     return;
   }
-  const typing = event.target.closest("input, textarea, select");
   if (event.key === "Escape") {
     if (queue.current) ui.text.focus({ preventScroll: true });
     return;
   }
-  if (typing || !ui.keysOn.checked) return;
+  if (typing(event) || !ui.keysOn.checked) return;
   const digit = /^(?:Digit|Numpad)([1-9])$/.exec(event.code)?.[1] ?? /^[1-9]$/.exec(event.key)?.[0];
   if (digit && queue.current) {
     const offer = offers(queue.current)[Number(digit) - 1];

@@ -23,6 +23,16 @@ function store(form) {
   }
 }
 
+// Where the row of places is wider than the screen, also once a phone is turned, the present one
+// comes into sight.
+const places = document.querySelector("nav.places");
+const present = places?.querySelector("[aria-current]");
+if (present)
+  new ResizeObserver(() => {
+    const [row, place] = [places, present].map((one) => one.getBoundingClientRect());
+    places.scrollLeft += place.left - row.left - (row.width - place.width) / 2;
+  }).observe(places);
+
 const actionOf = (form) => new URL(form.action).pathname;
 const typed = (form) =>
   [...form.elements].filter(

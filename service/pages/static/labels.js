@@ -4,6 +4,7 @@
 
 import { element } from "./desk-answer.js";
 import { ask } from "./desk-client.js";
+import { composing } from "./keys.js";
 
 const PAUSE_MS = 120;
 
@@ -64,7 +65,7 @@ function collect(box) {
     asked.querySelector("button")?.focus();
   };
   input.addEventListener("keydown", async (event) => {
-    if (event.key !== "Enter") return;
+    if (event.key !== "Enter" || composing(event)) return;
     event.preventDefault();
     const typed = input.value.trim();
     const labels = typed ? await offer() : [];

@@ -14,7 +14,7 @@ from setwise.service.domain.accounts import (
     secret_for,
 )
 from setwise.service.domain.accounts.callers import Caller, Permission, Role
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import name_faults
 from setwise.service.services.accounts.guarded import Digest, NewSecret
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
@@ -41,7 +41,7 @@ class Keys(Recorded):
         """Create a key; return it with its secret, which is not stored."""
         caller.require(Permission.ADMINISTER)
         faults: list[errors.FieldFault] = [
-            *text_faults(name, "/name", longest=LONGEST_NAME),
+            *name_faults(name, "/name", longest=LONGEST_NAME),
             *scope_faults(role, scopes),
         ]
         if expires_at is not None and expires_at <= self.now():

@@ -16,7 +16,7 @@ from setwise.service.domain.accounts import (
     role_faults,
 )
 from setwise.service.domain.accounts.callers import Caller, Permission, Role
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import name_faults
 from setwise.service.services.accounts.guarded import Guarded, dismiss, known_person
 from setwise.service.services.accounts.keys import refuse_last_admin
 from setwise.service.stores.transaction import Transaction
@@ -74,7 +74,7 @@ class People(Guarded):
         login = login_of(login)
         faults = [
             *login_faults(login, "/login"),
-            *text_faults(name, "/name", longest=LONGEST_NAME),
+            *name_faults(name, "/name", longest=LONGEST_NAME),
             *role_faults(role),
         ]
         if password is not None:
@@ -119,7 +119,7 @@ class People(Guarded):
         ``who``: Id or login name.
         """
         caller.require(Permission.ADMINISTER)
-        faults = [] if name is None else text_faults(name, "/name", longest=LONGEST_NAME)
+        faults = [] if name is None else name_faults(name, "/name", longest=LONGEST_NAME)
         faults += [] if role is None else role_faults(role)
         if faults:
             raise errors.InvalidRequest("The account cannot be changed.", faults)

@@ -20,6 +20,7 @@ from setwise.service.domain.accounts.callers import ANONYMOUS, SYSTEM, Caller, R
 from setwise.service.services.accounts.guarded import Guarded, dismiss, known_person
 from setwise.service.services.accounts.throttle import CountedAttempt
 from setwise.service.stores.transaction import Transaction
+from setwise.spelling import misnamed
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Sessions(Guarded):
                     dismiss(transaction, person.id)
             raise errors.Forbidden("None of your groups has a role here; ask an administrator.")
         service = SYSTEM.calling_from(None, visitor.request_id)
-        name = identity.name.replace("\x00", "").strip()[:LONGEST_NAME] or "unnamed"
+        name = _shown_name(identity.name)
         with self.begin() as transaction:
             person = transaction.people.by_external_id(identity.id)
             if person is None:
@@ -262,3 +263,9 @@ class Sessions(Guarded):
             self.throttle.succeeded(transaction, counted)
             self.throttle.reset(transaction, changed.login)
             self._note(transaction, caller, "person.password_changed", person.id)
+
+
+def _shown_name(name: str) -> str:
+    """Return a name from a provider without what no name may hold; "unnamed" if nothing is left."""
+    printable = "".join(filter(str.isprintable, name)).strip()[:LONGEST_NAME]
+    return "unnamed" if not printable or misnamed(printable) else printable

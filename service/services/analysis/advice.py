@@ -126,6 +126,7 @@ def warning(forecast: Forecast, target: float) -> str | None:
 
 _CHECKS = "check", "checks"
 _SECOND_READINGS = "second reading by a lead", "second readings by leads"
+_BLIND = "blind reading", "blind readings"
 
 
 def _missing(forecast: Forecast, target: float, risk: float) -> tuple[int, tuple[str, str]] | None:
@@ -142,6 +143,8 @@ def _missing(forecast: Forecast, target: float, risk: float) -> tuple[int, tuple
         / (accuracy - target) ** 2
     )
     needed = max(_without_errors(target, risk), math.ceil(wide))
+    if share.in_view and not share.low:
+        return needed, _BLIND
     if needed > share.checked or not share.agreed:
         return max(needed - share.checked, 1), _CHECKS
     # Enough is checked: how much of it is overlooked, only second readings can tell.

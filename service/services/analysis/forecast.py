@@ -6,10 +6,11 @@ Only a certificate proves a threshold, not these numbers.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.policy import Gate, Policy
-from setwise.service.domain.reports import Evidence, Share, standing
+from setwise.service.domain.reports import Share, standing
 from setwise.service.domain.shown import Probability, Shown
-from setwise.service.services.analysis.accuracy import Largest, Sums, columns, estimated
+from setwise.service.services.analysis.accuracy import Largest, Sums, estimated, terms
 
 MOST_DOCUMENTS = 50_000
 
@@ -48,7 +49,7 @@ class AutomationCurve(Shown):
 
 
 def forecasts(
-    evidence: Sequence[Evidence],
+    evidence: Sequence[CheckedDocument],
     thresholds: Sequence[float | None],
     *,
     sendable: Sequence[bool],
@@ -69,7 +70,7 @@ def forecasts(
         (each for each, may in zip(evidence, sendable, strict=True) if may),
         key=lambda each: -each.confidence,
     )
-    counted, most = columns([(each, weights.of(each)) for each in order])
+    counted, most = terms([(each, weights.of(each)) for each in order])
     every = (
         [1] * len(order),
         [each.confidence for each in order],
@@ -104,7 +105,7 @@ def forecasts(
 
 
 def over(
-    evidence: Sequence[Evidence],
+    evidence: Sequence[CheckedDocument],
     thresholds: Sequence[float | None],
     policy: Policy,
     segment: str | None = None,
@@ -118,13 +119,13 @@ def over(
     return forecasts(evidence, thresholds, sendable=sendable, risk=risk, days=days)
 
 
-def _sendable(document: Evidence, policy: Policy) -> bool:
+def _sendable(document: CheckedDocument, policy: Policy) -> bool:
     unproved = document.uncalibrated and not policy.certified
     return not unproved and document.passes(policy.rules)
 
 
 def under(
-    evidence: Sequence[Evidence],
+    evidence: Sequence[CheckedDocument],
     policy: Policy,
     segment: str | None = None,
     *,
@@ -155,7 +156,9 @@ def under(
     return replace(forecast, threshold=least(gate))
 
 
-def of_segment(evidence: list[Evidence], policy: Policy, segment: str | None) -> list[Evidence]:
+def of_segment(
+    evidence: list[CheckedDocument], policy: Policy, segment: str | None
+) -> list[CheckedDocument]:
     """Return the evidence on a segment's documents; all without a segment."""
     if segment is None:
         return evidence
@@ -163,7 +166,7 @@ def of_segment(evidence: list[Evidence], policy: Policy, segment: str | None) ->
     return [each for each in evidence if gate.has(each.segment, each.metadata)]
 
 
-def _days(evidence: Sequence[Evidence]) -> float:
+def _days(evidence: Sequence[CheckedDocument]) -> float:
     instants = [each.created_at for each in evidence]
     span_s = (max(instants) - min(instants)).total_seconds() if instants else 0.0
     return max(span_s / SECONDS_A_DAY, 1.0)

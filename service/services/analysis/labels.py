@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from setwise.models.evaluation.label_table import KNOWN_WITHIN, LabelRow, LabelShare, label_table
+from setwise.service.domain.evidence import CheckedDocument, confident
 from setwise.service.domain.predictions import Marginal
-from setwise.service.domain.reports import CheckedSet, Standing, confident
+from setwise.service.domain.reports import Standing
 
 BoundedShare = LabelShare
 """A share with its bounds, as pages show it."""
@@ -48,7 +49,7 @@ class LabelTrust:
 
 
 def label_trust(
-    checks: Sequence[CheckedSet],
+    checks: Sequence[CheckedDocument],
     known: Standing,
     marginals: Mapping[str, Sequence[Marginal]],
     vocabulary: Collection[str],
@@ -72,7 +73,7 @@ def label_trust(
         return LabelTrust(basis, 0, drawn, ())
     sums: defaultdict[str, float] = defaultdict(float)
     for check in chosen:
-        for marginal in marginals.get(check.prediction_id, ()):
+        for marginal in marginals.get(check.id, ()):
             sums[marginal.label] += marginal.probability
     table = label_table([check.truth for check in chosen], [check.labels for check in chosen])
     rows = (

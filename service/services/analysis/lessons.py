@@ -22,6 +22,7 @@ from setwise.models.evaluation.automation import automation_at
 from setwise.models.evaluation.judging import judge_scores
 from setwise.models.evaluation.paired import compare_confidences
 from setwise.models.evaluation.reports import report_calibration
+from setwise.models.evaluation.shift import worth_after_shift
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.service.domain.certification import Scorer
@@ -91,8 +92,8 @@ def learn(
 ) -> Learnt:
     """Fit and cross-fit a calibrator, and compare it with the current one."""
     index = {label: column for column, label in enumerate(model.labels)}
-    rows = sorted(question.lessons.rows, key=lambda row: row.prediction.id)
-    sets = announced([row.prediction for row in rows], index)
+    rows = sorted(question.lessons.rows, key=lambda row: row.document.id)
+    sets = announced(question.taught, index)
     answers = _answers(rows)
     present = _present(question, calibrators, len(index))
 
@@ -101,7 +102,7 @@ def learn(
 
     original = calibrators.original_rows(question.model)
     n_effective = effective_rows(answers.alpha, answers.beta, answers.weight)
-    always = None if original is None else original.beside(n_effective)
+    always = None if original is None else beside_reviews(original, n_effective, sets, answers)
     crossed = cross_fit(sets, answers, _folds(rows), always=always, progress=folds_done)
     report(0.7, "learning from all rows")
     fitted = ConfidenceCorrection.fit(sets, answers, always=always)
@@ -155,7 +156,7 @@ def announced(predictions: Sequence[Prediction], index: Mapping[str, int]) -> An
         score[place] = prediction.scored.candidates[0].score
         runner_up[place] = max(own[1:], default=0.0)
         rest[place] = min(max(1.0 - sum(own), 0.0), 1.0)
-        labels += sorted(index[label] for label in prediction.scored.labels)
+        labels += sorted(index[label] for label in prediction.scored.best.labels)
         bounds.append(len(labels))
     sets = RaggedSets(np.array(bounds, dtype=np.int64), np.array(labels, dtype=np.int32))
     return AnnouncedSets(confidence, score, runner_up, rest, sets, len(index))
@@ -187,9 +188,26 @@ def _answers(rows: Sequence[LearningRow]) -> ReviewOutcomes:
     )
 
 
+def beside_reviews(
+    original: CalibrationRows, n_effective: float, sets: AnnouncedSets, answers: ReviewOutcomes
+) -> tuple[AnnouncedSets, ReviewOutcomes]:
+    """Return the original rows, worth less the further the reviews leave the confidences."""
+    older, taught = original.beside(n_effective)
+    most = worth_after_shift(
+        sets.confidence,
+        answers.agreed,
+        alpha=answers.alpha,
+        beta=answers.beta,
+        weight=answers.weight,
+    )
+    share = effective_rows(taught.alpha, taught.beta) / len(older)
+    left = min(1.0, most / float(taught.weight.sum() * share))
+    return older, taught._replace(weight=taught.weight * left)
+
+
 def _folds(rows: Sequence[LearningRow]) -> NDArray[np.int64]:
     """Return each row's fold, which depends only on the row's document."""
-    names = (f"{row.prediction.client_id}\0{row.prediction.name}" for row in rows)
+    names = (f"{row.document.client_id}\0{row.document.name}" for row in rows)
     return np.array([zlib.crc32(name.encode()) % N_FOLDS for name in names], dtype=np.int64)
 
 

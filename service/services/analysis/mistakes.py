@@ -6,7 +6,8 @@ from functools import partial
 
 from setwise.models.evaluation.confusions import ConfusedLabels, confused_labels
 from setwise.models.evaluation.label_table import LabelRow, label_table
-from setwise.service.domain.reports import CheckedSet, Share, Standing
+from setwise.service.domain.evidence import CheckedDocument
+from setwise.service.domain.reports import Share, Standing
 from setwise.service.services.analysis.accuracy import Weighed, shares
 
 MOST_SHOWN = 10
@@ -42,7 +43,7 @@ class Mistakes:
 
 
 def mistakes(
-    checks: Sequence[CheckedSet], known: Standing, risk: float, clients: Mapping[str, str]
+    checks: Sequence[CheckedDocument], known: Standing, risk: float, clients: Mapping[str, str]
 ) -> Mistakes:
     """Return the errors of checked documents; ``clients`` maps ids to names.
 
@@ -59,7 +60,7 @@ def mistakes(
     ]
     return Mistakes(
         checked=len(checks),
-        wrong=sum(not check.right for check in checks),
+        wrong=sum(check.right is not True for check in checks),
         labels=_labels(checks),
         pairs=confused_labels(
             ((frozenset(check.labels), frozenset(check.truth)) for check in checks), MOST_SHOWN
@@ -69,7 +70,7 @@ def mistakes(
     )
 
 
-def _labels(checks: Sequence[CheckedSet]) -> tuple[LabelRow, ...]:
+def _labels(checks: Sequence[CheckedDocument]) -> tuple[LabelRow, ...]:
     if not checks:
         return ()
     table = label_table([check.truth for check in checks], [check.labels for check in checks])
@@ -78,9 +79,9 @@ def _labels(checks: Sequence[CheckedSet]) -> tuple[LabelRow, ...]:
 
 
 def _sources(
-    weighed: Sequence[tuple[CheckedSet, float]], clients: Mapping[str, str]
+    weighed: Sequence[tuple[CheckedDocument, float]], clients: Mapping[str, str]
 ) -> Iterator[tuple[str, dict[str, list[Weighed]]]]:
-    fields = sorted({field for check, _ in weighed for field in check.metadata})
+    fields = sorted({field for check, _ in weighed for field in check.metadata or {}})
     yield "client", _groups(lambda check: clients.get(check.client_id, check.client_id), weighed)
     for field in fields:
         groups = _groups(partial(_value, field=field), weighed)
@@ -88,8 +89,8 @@ def _sources(
             yield field, groups
 
 
-def _value(check: CheckedSet, field: str) -> str | None:
-    value = check.metadata.get(field)
+def _value(check: CheckedDocument, field: str) -> str | None:
+    value = (check.metadata or {}).get(field)
     if isinstance(value, (str, int)):
         shown = str(value)
         return shown if len(shown) <= LONGEST_VALUE else None
@@ -97,7 +98,8 @@ def _value(check: CheckedSet, field: str) -> str | None:
 
 
 def _groups(
-    value_of: Callable[[CheckedSet], str | None], weighed: Sequence[tuple[CheckedSet, float]]
+    value_of: Callable[[CheckedDocument], str | None],
+    weighed: Sequence[tuple[CheckedDocument, float]],
 ) -> dict[str, list[Weighed]]:
     """Return checked documents by their value of a field."""
     inside: dict[str, list[Weighed]] = {}

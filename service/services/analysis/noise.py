@@ -27,8 +27,10 @@ from setwise.models.guarantees.noise import (
     estimate_noise,
 )
 from setwise.models.guarantees.proportions import Proportion, weighted_proportion
-from setwise.service.domain.annotators import AnnotatorGroup, AnswerPair, GoldAnswer, Rates
+from setwise.service.domain.annotators import AnnotatorGroup, Rates
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.shown import Probability, Shown
+from setwise.service.domain.truth import Check
 from setwise.service.stores.transaction import Transaction
 
 Floats = NDArray[np.float64]
@@ -284,47 +286,109 @@ class NoiseReport:
 
 def report_noise(transaction: Transaction) -> NoiseReport:
     """Return the noise rates of all groups, estimated from stored answers."""
-    store = transaction.annotators
-    contradictions, gold = store.contradictions(), store.gold()
+    audits, twice = transaction.evidence.audits_read(), transaction.evidence.read_twice()
+    contradictions = contradicted(audits)
     waiting = {group: n - decided for group, (n, decided) in contradictions.items()}
-    estimate, with_suggestion = _estimated(gold, waiting), _estimated(store.shown_gold(), {})
-    pairs = store.pairs()
+    gold, shown = gold_of_audits(audits), gold_of_reviews(twice)
+    estimate, with_suggestion = _estimated(gold, waiting), _estimated(shown, {})
     groups = {
         group.id: replace(
             _report(
                 group,
                 estimate.groups.get(group.id),
                 with_suggestion.groups.get(group.id),
-                _overlap([pair for pair in pairs if pair.group == group.id]),
+                _overlap(within_group(twice, group.id)),
                 _undecided(group, *contradictions.get(group.id, (0, 0))),
             ),
             waiting=waiting.get(group.id, 0),
         )
-        for group in store.groups()
+        for group in transaction.annotators.groups()
     }
     annotators = {(noise.name, noise.group): noise for noise in estimate.annotators}
     return NoiseReport(groups, annotators, _reread(gold))
 
 
-def _estimated(gold: Sequence[GoldAnswer], waiting: Mapping[str, int]) -> NoiseEstimate:
+Known = tuple[CheckedDocument, Check]
+"""A document with what is known about it."""
+
+
+def _known(documents: Sequence[CheckedDocument]) -> list[Known]:
+    return [(each, each.check) for each in documents if each.check is not None]
+
+
+def gold_of_audits(audits: Sequence[CheckedDocument]) -> list[Known]:
+    """Return the audits that show whether the auditor erred, because a lead has read them.
+
+    Leads read every contradiction, but agreements only by chance: with a rate of 0, none.
+    """
+    return [
+        (document, check)
+        for document, check in _known(audits)
+        if check.lead_agreed is not None and (not check.audit_agreed or check.reread_rate)
+    ]
+
+
+def gold_of_reviews(twice: Sequence[CheckedDocument]) -> list[Known]:
+    """Return the reviews with a suggestion in view that a blind second reading checks.
+
+    Second readings are drawn at random. If both people agree, that counts as the truth; otherwise a
+    lead's decision does, and answers that wait for one are left out.
+    """
+    return [
+        (document, check)
+        for document, check in _known(twice)
+        if check.first_shown
+        and (check.lead_agreed is not None or check.first_agreed == check.second_agreed)
+    ]
+
+
+def contradicted(audits: Sequence[CheckedDocument]) -> dict[str, tuple[int, int]]:
+    """Return each group's audits that contradict the model, and those that leads decided."""
+    against = [check for _, check in _known(audits) if check.audit_agreed is False]
+    every = Counter(check.first_group or "" for check in against)
+    decided = Counter(check.first_group or "" for check in against if check.lead_agreed is not None)
+    return {group: (n, decided[group]) for group, n in every.items()}
+
+
+def within_group(twice: Sequence[CheckedDocument], group: str) -> list[Known]:
+    """Return the reviews that two people of a group have read."""
+    return [
+        (document, check)
+        for document, check in _known(twice)
+        if check.first_group == check.second_group == group
+    ]
+
+
+def _right(check: Check) -> bool:
+    """Return whether the set is right, by a lead or by two people who agree."""
+    return bool(check.first_agreed if check.lead_agreed is None else check.lead_agreed)
+
+
+def _weight(check: Check) -> float:
+    """Return the inverse probability that the truth is known."""
+    return 1.0 / check.reread_rate if check.audit_agreed and check.reread_rate else 1.0
+
+
+def _estimated(gold: Sequence[Known], waiting: Mapping[str, int]) -> NoiseEstimate:
     if not gold:
         return NoiseEstimate({}, ())
+    checks = [check for _, check in gold]
     return estimate_noise(
-        [answer.annotator for answer in gold],
-        [answer.group for answer in gold],
-        [answer.agreed for answer in gold],
-        [answer.right for answer in gold],
-        confidence=[answer.confidence for answer in gold],
-        weight=[answer.weight for answer in gold],
-        read_again=[answer.read_again for answer in gold],
+        [check.first_reviewer or "" for check in checks],
+        [check.first_group or "" for check in checks],
+        [bool(check.first_agreed) for check in checks],
+        [_right(check) for check in checks],
+        confidence=[document.confidence for document, _ in gold],
+        weight=[_weight(check) for check in checks],
+        read_again=[check.reread_rate or 1.0 for check in checks],
         waiting=waiting,
     )
 
 
-def _reread(gold: Sequence[GoldAnswer]) -> dict[str, Rereads]:
-    agreed = [answer for answer in gold if answer.agreed]
-    read_again = Counter(answer.annotator for answer in agreed)
-    contradicted = Counter(answer.annotator for answer in agreed if not answer.right)
+def _reread(gold: Sequence[Known]) -> dict[str, Rereads]:
+    agreed = [check for _, check in gold if check.first_agreed]
+    read_again = Counter(check.first_reviewer or "" for check in agreed)
+    contradicted = Counter(check.first_reviewer or "" for check in agreed if not _right(check))
     return {who: Rereads.of(n, contradicted[who]) for who, n in read_again.items()}
 
 
@@ -417,11 +481,11 @@ def _without_gold(group: AnnotatorGroup) -> tuple[NoiseFinding, ...]:
     )
 
 
-def _overlap(pairs: list[AnswerPair]) -> OverlapEstimate | None:
+def _overlap(pairs: Sequence[Known]) -> OverlapEstimate | None:
     if len(pairs) < FEWEST_PAIRS:
         return None
-    agreements = np.array([pair.first_agreed + pair.second_agreed for pair in pairs])
-    order = np.argsort([pair.confidence for pair in pairs], kind="stable")
+    agreements = np.array([bool(of.first_agreed) + bool(of.second_agreed) for _, of in pairs])
+    order = np.argsort([document.confidence for document, _ in pairs], kind="stable")
     counts = [
         [int((part == both).sum()) for both in (2, 1, 0)]
         for part in np.array_split(agreements[order], STRATA)

@@ -7,13 +7,12 @@ from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 
 from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.evidence import Cell, confident
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import (
-    Cell,
     ReviewDay,
     Share,
     Standing,
-    confident,
     promised,
 )
 from setwise.service.services.analysis.accuracy import shares

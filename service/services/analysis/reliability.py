@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.service.domain.reports import CheckedSet, Evidence, Share, Standing, standing, verdict
+from setwise.service.domain.evidence import CheckedDocument
+from setwise.service.domain.reports import Share, Standing, standing
 from setwise.service.domain.shown import Probability, Shown
 from setwise.service.services.analysis.accuracy import share
 
@@ -66,7 +67,7 @@ class Reliability(Shown):
     """null until 50 documents are checked."""
 
 
-def draw_curve(checks: Sequence[CheckedSet | Evidence], known: Standing) -> Curve | None:
+def draw_curve(checks: Sequence[CheckedDocument], known: Standing) -> Curve | None:
     """Return the reliability curve of checked documents; None if too few.
 
     ``found``: The last `MOST_CHECKED` with a weight in ``known`` are used.
@@ -79,7 +80,7 @@ def draw_curve(checks: Sequence[CheckedSet | Evidence], known: Standing) -> Curv
     from setwise.models.evaluation.reliability import draw_reliability  # noqa: PLC0415 -- as above
 
     confidence = [check.confidence for check, _ in rows]
-    right = [verdict(check) is True for check, _ in rows]
+    right = [check.right is True for check, _ in rows]
     weights = [weight for _, weight in rows]
     drawn = draw_reliability(confidence, right, sample_weight=weights, level=LEVEL)
     return Curve(
@@ -94,15 +95,15 @@ def draw_curve(checks: Sequence[CheckedSet | Evidence], known: Standing) -> Curv
     )
 
 
-def measure(checks: Sequence[Evidence], risk: float) -> Reliability:
+def measure(checks: Sequence[CheckedDocument], risk: float) -> Reliability:
     """Return the reliability of documents, newest first, in buckets of equal width."""
     known = standing(checks)
-    buckets: list[list[Evidence]] = [[] for _ in range(BUCKETS)]
+    buckets: list[list[CheckedDocument]] = [[] for _ in range(BUCKETS)]
     for check in checks:
         buckets[min(int(check.confidence * BUCKETS), BUCKETS - 1)].append(check)
     weight = [known.of(check) for check in checks]
     square = [
-        each * (check.confidence - bool(verdict(check))) ** 2
+        each * (check.confidence - bool(check.right)) ** 2
         for check, each in zip(checks, weight, strict=True)
     ]
     return Reliability(
@@ -114,7 +115,7 @@ def measure(checks: Sequence[Evidence], risk: float) -> Reliability:
     )
 
 
-def _bucket(place: int, inside: Sequence[Evidence], known: Standing, risk: float) -> Bucket:
+def _bucket(place: int, inside: Sequence[CheckedDocument], known: Standing, risk: float) -> Bucket:
     weighed = [(check.confidence, known.of(check)) for check in inside]
     total = sum(weight for _, weight in weighed)
     return Bucket(

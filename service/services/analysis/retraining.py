@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setwise.models.calibration.noisy_history import EVERYONE
 from setwise.models.data.dataset_files import check_trainable, labelled_dataset, read_dataset
@@ -23,13 +24,15 @@ from setwise.service.domain.annotators import Rates
 from setwise.service.domain.errors import InvalidRequest, NotEnoughReviews
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.recalibration import EXACT, Progress
-from setwise.service.domain.retraining import LEAST_DOCUMENTS
+from setwise.service.domain.retraining import FIRST_TEXTS, LEAST_DOCUMENTS
+from setwise.service.domain.shown import members
+from setwise.service.services.analysis.marked import measure_marked
 
 _READ: Mapping[str, Literal["text", "features"]] = {"text": "text", "vectors": "features"}
 _CONTENT = {
     "text": ("text",),
     "vectors": ("features",),
-    "external": ("scores", "candidates", "answer"),
+    "external": ("answer_scores", "answer_candidates", "answer"),
 }
 
 SOURCE = "the reviews"
@@ -52,8 +55,9 @@ def fit_again(
 
     ``rows``: Of the export of annotations, with content; certification audits teach nothing. Beside
     each, the error rates of the answer, why it is left out, or None to trust it.
-    ``labels``: Of the model that serves. They are learnt however few documents have them; others
-    once enough have them.
+    ``labels``: Of the model that serves.
+
+    A model of texts that learns from answers alone is judged on those that were marked.
     """
     pairs = list(rows)
     reviewed = [_anonymous(row, rates) for row, rates in pairs]
@@ -72,16 +76,15 @@ def fit_again(
             if noise:
                 noise[EVERYONE] = _noise_before(summary)
         if any(row.get(key) is not None for row in reviewed for key in _CONTENT[kind]):
-            learnt = {*labels, *(name for dataset in datasets for name in dataset.label_names)}
-            by = {*noise, GOLD}
-            decided = _reviewed(reviewed, kind, summary, left_out, known=by, labels=learnt)
+            decided = _reviewed(reviewed, kind, summary, left_out, known={*noise, GOLD})
             datasets += [] if decided is None else [decided]
         counts = [dataset.n for dataset in datasets]
-        if sum(counts) < LEAST_DOCUMENTS:
+        least = FIRST_TEXTS if kind == "text" else LEAST_DOCUMENTS
+        if sum(counts) < least:
             why = "".join(f"; {n} left out: {reason}" for reason, n in left_out.items())
             raise NotEnoughReviews(
                 f"{sum(counts)} documents with content and labels are too few to train on; "
-                f"{LEAST_DOCUMENTS} are needed{why}. Name a file of earlier ones in training_data."
+                f"{least} are needed{why}. Name a file of earlier ones in training_data."
             )
         dataset = datasets[0] if len(datasets) == 1 else concatenate_datasets(*datasets)
         if kind == "external":
@@ -90,7 +93,12 @@ def fit_again(
             dataset = dataset.in_columns_of((*labels, *more), dataset.feature_names)
         check_trainable(dataset, SOURCE)
         options = replace(_options(serving, preset), noise=noise or None)
-        predictor = train(dataset, options, lambda share, what: report(0.1 + 0.7 * share, what))
+        measured = None
+        if history is None and kind == "text":
+            marked = _marked(dataset, reviewed)
+            judging: Progress = lambda share, what: report(0.1 + 0.5 * share, what)  # noqa: E731
+            measured = measure_marked(dataset, marked, options, judging)
+        predictor = train(dataset, options, lambda share, what: report(0.6 + 0.2 * share, what))
     except DataError as error:
         raise InvalidRequest(f"The training data cannot be used: {error}") from error
     save(predictor, target)
@@ -100,7 +108,18 @@ def fit_again(
         "earlier": earlier,
         "reviewed": dataset.n - earlier,
         "left_out": dict(left_out),
+        **({} if measured is None else {"measured": members(measured)}),
     }
+
+
+def _marked(dataset: Dataset, rows: Sequence[Mapping[str, object]]) -> NDArray[np.bool_]:
+    """Return which documents were marked on arrival."""
+    named = {
+        f"{row['client_id']}/{row['document_id'] or row['prediction_id']}"
+        for row in rows
+        if row.get("marked")
+    }
+    return np.array([name in named for name in dataset.ids], dtype=bool)
 
 
 def _anonymous(row: Mapping[str, object], rates: Rates | str | None) -> Mapping[str, object]:
@@ -118,12 +137,8 @@ def _reviewed(
     left_out: Counter[str],
     *,
     known: Collection[str],
-    labels: Collection[str],
 ) -> Dataset | None:
-    """Return the documents that people decided, if any, without answers of unknown rates.
-
-    ``labels``: Those to learn however few documents have them.
-    """
+    """Return the documents that people decided, if any, without answers of unknown rates."""
     lines = [json.dumps(row).encode() for row in rows]
     content: Literal["text", "features"] | None = _READ.get(kind)
     external = kind == "external"
@@ -134,7 +149,6 @@ def _reviewed(
             content=content,
             answered=external,
             left_out=left_out,
-            known=labels,
         )
     )
     if not numbered:

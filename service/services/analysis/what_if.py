@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.policy import Policy
-from setwise.service.domain.reports import Evidence
 from setwise.service.domain.routing.rules import Rule
 from setwise.service.services.analysis.advice import Advice, advise, misses, warning
 from setwise.service.services.analysis.forecast import Forecast, over, under
@@ -49,7 +49,7 @@ class WhatIf:
     held_back: tuple[HeldBack, ...]
     """One for each rule of the other policy."""
     seconds: float | None
-    """Mean time per review since the oldest of the documents; None before the first one."""
+    """Mean time per review since the day of the oldest document; None before the first one."""
     by_segment: bool
     """Whether the documents are of several segments, each with its own threshold."""
 
@@ -65,7 +65,7 @@ class WhatIf:
 
 
 def hold_against(
-    evidence: Sequence[Evidence],
+    evidence: Sequence[CheckedDocument],
     before: Policy,
     after: Policy,
     *,
@@ -92,7 +92,7 @@ def hold_against(
         held_back=tuple(
             HeldBack(
                 rule,
-                sum(rule.holds_back(frozenset(each.labels), each.metadata) for each in evidence),
+                sum(rule.holds_back(frozenset(each.labels), each.facts) for each in evidence),
             )
             for rule in after.rules
         ),
@@ -101,7 +101,9 @@ def hold_against(
     )
 
 
-def advise_on(evidence: Sequence[Evidence], policy: Policy, segment: str | None = None) -> Advice:
+def advise_on(
+    evidence: Sequence[CheckedDocument], policy: Policy, segment: str | None = None
+) -> Advice:
     """Return the lowest threshold that supports a policy's target under its rules."""
     from setwise.models.guarantees.sequence import plan_sequence  # noqa: PLC0415 -- loads slowly
 
@@ -117,5 +119,5 @@ _UNTAUGHT = (
 )
 
 
-def _untaught(evidence: Sequence[Evidence], policy: Policy) -> bool:
+def _untaught(evidence: Sequence[CheckedDocument], policy: Policy) -> bool:
     return not policy.certified and any(each.uncalibrated for each in evidence[:1])

@@ -155,8 +155,11 @@ class Documents:
         Empty if there is no active model, or it cannot explain the document.
         """
         caller.require(Permission.READ_ALL_PREDICTIONS)
+        labels = prediction.scored.labels
+        if labels is None:
+            return ()
         try:
-            return self.predictors.active().explain(prediction.document, prediction.scored.labels)
+            return self.predictors.active().explain(prediction.document, labels)
         except (errors.ModelUnavailable, errors.InvalidRequest):
             return ()
 

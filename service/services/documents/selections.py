@@ -35,8 +35,8 @@ MOST_CHANGED = 100
 MOST_FOUND = 1_000
 """Most documents that a search finds for an action."""
 
-PAGE = 500
-"""Documents of an export that are in memory together."""
+PAGE, PAGE_WITH_CONTENT = 500, 50
+"""Documents of an export that are in memory together; their texts may be large."""
 
 
 @dataclass(frozen=True)
@@ -230,26 +230,28 @@ class Selections(Recorded):
     ) -> Iterator[bytes]:
         started, after = self.stopwatch(), None
         yield header(written, (*DOCUMENT, *CONTENT) if content else DOCUMENT)
-        with self.begin(read_only=True, snapshot=True) as transaction:
-            while True:
-                page = transaction.documents.page(filters, order, after=after, limit=PAGE)
-                documents = {each.prediction.id: each for each in page.items}
-                hidden = disclose(self.begin, self.now, caller, documents)
-                rows = [
-                    members(DocumentRow.of(each))
-                    | (content_row(each.prediction) if content else {})
-                    for id_, each in documents.items()
-                    if id_ not in hidden
-                ]
-                yield lines(written, rows)
-                after = page.next_after
-                if after is None:
-                    return
-                if self.stopwatch() - started > LONGEST_EXPORT_S:
-                    raise errors.StorageSlow(
-                        f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
-                        "narrow the filter."
-                    )
+        while True:
+            # No transaction is open between two pages: the reader decides how long that takes.
+            with self.begin(read_only=True, snapshot=True) as transaction:
+                page = transaction.documents.page(
+                    filters, order, after=after, limit=PAGE_WITH_CONTENT if content else PAGE
+                )
+            documents = {each.prediction.id: each for each in page.items}
+            hidden = disclose(self.begin, self.now, caller, documents)
+            rows = [
+                members(DocumentRow.of(each)) | (content_row(each.prediction) if content else {})
+                for id_, each in documents.items()
+                if id_ not in hidden
+            ]
+            yield lines(written, rows)
+            after = page.next_after
+            if after is None:
+                return
+            if self.stopwatch() - started > LONGEST_EXPORT_S:
+                raise errors.StorageSlow(
+                    f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
+                    "narrow the filter."
+                )
 
 
 def _check(caller: Caller, ids: Sequence[str]) -> None:

@@ -1,26 +1,30 @@
 """Delete the texts of documents: after their time, or on request with every trace."""
 
-import csv
 import gzip
-import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.audit_trail import AuditEvent
-from setwise.service.domain.errors import FieldFault, InvalidRequest, StorageUnavailable
+from setwise.service.domain.errors import (
+    FieldFault,
+    InvalidRequest,
+    ServiceError,
+    StorageDamaged,
+    StorageFull,
+    StorageUnavailable,
+    TracesLeft,
+)
 from setwise.service.domain.files import GZIP_MAGIC
-from setwise.service.domain.jobs import Job, result_folder, upload_folder
+from setwise.service.domain.jobs import ERASE_TRACES, Job, result_folder, upload_folder
 from setwise.service.domain.predictions import Decision
 from setwise.service.domain.text import is_id
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.ports import FileStore, Progress
-
-ERASE_TRACES = "erase_traces"
-"""Kind of the jobs that remove an erased document from files and logs."""
 
 LOOK_AGAIN = timedelta(minutes=1)
 """After this time, look at the files of jobs that had not ended."""
@@ -29,8 +33,37 @@ PURGED_AT_ONCE = 500
 """Documents purged in one transaction, which bounds how long other writers wait."""
 
 
+FAULTS_OF_FILES = (StorageDamaged, StorageFull, OSError, EOFError, ValueError, zlib.error)
+"""Errors of one file, which the others do not share."""
+
+MOST_NAMED = 20
+"""Files that the error of a job names."""
+
 INDEXED_AT_ONCE = 100
 """Texts whose words are indexed in one transaction, as above."""
+
+
+class Erased(NamedTuple):
+    """What was erased, and what may have to be removed besides."""
+
+    predictions: int
+    labels: Sequence[str] = ()
+    """Those that people gave first to the document, and that no lead has accepted."""
+
+
+@dataclass(frozen=True)
+class _Cleaning:
+    """How far an erased document is removed from the files of jobs."""
+
+    after: str = ""
+    """Jobs up to this id are done."""
+    left: Sequence[str] = ()
+    """Those of them that have a file which could not be cleaned."""
+    changed: int = 0
+    """Files."""
+    unfinished: bool = False
+    """Whether a job that had not ended may hold the document."""
+    queued_again: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,6 +72,8 @@ class Texts(Recorded):
 
     files: FileStore
     """Files of jobs, which may hold documents."""
+    forget_responses: Callable[[Collection[str]], None]
+    """Deletes responses, kept to be repeated, that are about these predictions."""
     retain_auto: timedelta | None = None
     retain_reviewed: timedelta | None = None
     """How long to keep the texts of automatically sent and of reviewed documents; None keeps them
@@ -109,8 +144,8 @@ class Texts(Recorded):
 
     def erase(
         self, caller: Caller, *, document_id: str | None = None, prediction_id: str | None = None
-    ) -> int:
-        """Erase a document at once; return the number of its predictions.
+    ) -> Erased:
+        """Erase a document at once.
 
         This deletes its text, features, metadata, comments, id and idempotency keys, even if it
         waits for review. The predictions stay as numbers without a name. A job removes it from
@@ -129,7 +164,7 @@ class Texts(Recorded):
                 prediction = transaction.predictions.get(prediction_id or "")
                 ids = [] if prediction is None else [prediction.id]
             if not ids:
-                return 0
+                return Erased(0)
             lines = transaction.texts.lines_of(ids)
             transaction.texts.purge(ids, self.now())
             transaction.texts.forget(ids)
@@ -143,42 +178,64 @@ class Texts(Recorded):
                 ]
             )
             transaction.jobs.enqueue(self._job({"predictions": ids, "lines": lines}))
-        return len(ids)
+            doubtful = [each.label for each in transaction.labels.doubtful(ids)]
+        return Erased(len(ids), doubtful)
 
     def erase_traces(self, job: Job, progress: Progress) -> Mapping[str, object]:
         """Remove erased documents from files of jobs, the delivery log and SQLite's own log.
 
-        If jobs are unfinished, which may hold the documents, the same is queued again.
+        If jobs are unfinished, which may hold the documents, the same is queued again. A file that
+        cannot be cleaned does not keep the others from it.
 
-        Raises `StorageUnavailable` if SQLite's log cannot be emptied now; the job is then retried.
+        Raises `TracesLeft` or `StorageFull` with the files that could not be cleaned;
+        `StorageUnavailable` if SQLite's log cannot be emptied now. The job is then retried.
         """
         ids = cast("list[str]", job.payload["predictions"])
         lines = cast("Mapping[str, list[int]]", job.payload["lines"])
-        changed, unfinished = 0, False
+        done = _Cleaning(**cast("dict[str, Any]", dict(job.checkpoint or {})))  # Any: as stored
+        with self.begin() as transaction:  # first, because no file can keep it from it
+            transaction.texts.forget_answers(ids)
+            transaction.texts.forget_words()
+        self.forget_responses(ids)
 
         def pause() -> None:
-            progress(0.5, f"{changed} files")
+            progress(0.5, f"{done.changed} files")
 
-        for job_id in filter(is_id, self.files.names("jobs")):
+        def hold() -> None:
+            progress.checkpoint(asdict(done))
+
+        faults: dict[str, Exception] = {}
+        names = sorted(filter(is_id, self.files.names("jobs")))
+        rest = [*done.left, *(name for name in names if name > done.after)]
+        for job_id in rest:
             pause()
             with self.begin(read_only=True) as transaction:
                 other = transaction.jobs.get(job_id)
             if other is None:  # an upload that no job has yet
                 continue
-            if not other.finished:
-                unfinished |= other.created_at <= job.created_at
-                continue
-            changed += self._clean(other, ids, lines.get(job_id, []), pause)
+            wrong = dict[str, Exception]()
+            if other.finished:
+                changed = self._clean(other, ids, lines.get(job_id, []), pause, hold, wrong)
+                done = replace(
+                    done,
+                    after=max(done.after, job_id),
+                    left=sorted({*done.left} - {job_id} | ({job_id} if wrong else set())),
+                    changed=done.changed + changed,
+                )
+                faults |= wrong
+            elif other.created_at <= job.created_at:
+                done = replace(done, unfinished=True)
+            progress.checkpoint(asdict(done))
         with self.begin() as transaction:
-            transaction.texts.forget_answers(ids)
-            transaction.texts.forget_words()
-            unfinished |= transaction.jobs.any_unfinished((EXPORT, SCORING), job.created_at)
-            if unfinished:
-                again = self._job(job.payload, after=LOOK_AGAIN)
-                transaction.jobs.enqueue(again)
+            unfinished = transaction.jobs.any_unfinished((EXPORT, SCORING), job.created_at)
+            if (done.unfinished or unfinished) and not done.queued_again:
+                transaction.jobs.enqueue(self._job(job.payload, after=LOOK_AGAIN))
+        progress.checkpoint(asdict(replace(done, queued_again=True)))
         if not self.begin.empty_log():
             raise StorageUnavailable("Readers keep SQLite's write-ahead log from being emptied.")
-        return {"files": changed}
+        if faults:
+            raise _left(faults)
+        return {"files": done.changed}
 
     def _job(self, payload: Mapping[str, object], *, after: timedelta = timedelta(0)) -> Job:
         now = self.now()
@@ -191,48 +248,92 @@ class Texts(Recorded):
             payload=payload,
         )
 
-    def _clean(
-        self, job: Job, ids: Sequence[str], lines: Sequence[int], pause: Callable[[], None]
+    def _clean(  # noqa: PLR0917 -- called once
+        self,
+        job: Job,
+        ids: Sequence[str],
+        lines: Sequence[int],
+        pause: Callable[[], None],
+        hold: Callable[[], None],
+        faults: dict[str, Exception],
     ) -> int:
-        """Remove rows of predictions from results, and lines from uploads."""
+        """Remove rows of predictions from results, and lines from uploads; count changed files.
+
+        ``hold``: Raises if another worker has this job now, before a file is replaced: it may have
+        gone on with the next erasure, whose rows the file that was read still has.
+        ``faults``: Receives what is wrong with the files that could not be cleaned.
+        """
         changed = 0
+
+        def clean(folder: str, one: Callable[[str], bool]) -> None:
+            nonlocal changed
+            self.files.tidy(folder)
+            for name in self.files.names(folder):
+                try:
+                    changed += one(f"{folder}/{name}")
+                except FileNotFoundError:
+                    continue  # its time was over
+                except FAULTS_OF_FILES as error:
+                    faults[f"{folder}/{name}"] = error
+
         of_trail = job.kind == EXPORT and "audit-events" in str(job.payload.get("wanted"))
-        folder = result_folder(job.id)
-        for name in () if of_trail else self.files.names(folder):
-            changed += self._clean_result(f"{folder}/{name}", ids, pause)
-        folder = upload_folder(job.id)
-        for name in self.files.names(folder) if lines else ():
-            changed += self._clean_upload(f"{folder}/{name}", frozenset(lines), pause)
+        if not of_trail:
+            clean(result_folder(job.id), lambda name: self._clean_result(name, ids, pause, hold))
+        if lines:
+            numbers = frozenset(lines)
+            clean(
+                upload_folder(job.id), lambda name: self._clean_upload(name, numbers, pause, hold)
+            )
         return changed
 
-    def _clean_result(self, name: str, ids: Sequence[str], pause: Callable[[], None]) -> bool:
+    def _clean_result(
+        self,
+        name: str,
+        ids: Sequence[str],
+        pause: Callable[[], None],
+        hold: Callable[[], None],
+    ) -> bool:
         marks = [document_id.encode() for document_id in ids]
         with self.files.open(name) as file:
             if not any(mark in line for line in _lines(file, pause) for mark in marks):
                 return False
+        rows = _csv_rows if name.endswith(".csv") else _lines
         with self.files.open(name) as file, self.files.create(name) as sink:
-            if name.endswith(".csv"):
-                # A row may have several lines.
-                names = frozenset(ids)
-                for row in csv.reader(line.decode() for line in _lines(file, pause)):
-                    if names.isdisjoint(row):
-                        sink.write(_csv(row))
-            else:
-                for line in _lines(file, pause):
-                    if not any(mark in line for mark in marks):
-                        sink.write(line)
+            for row in rows(file, pause):
+                if not any(mark in row for mark in marks):
+                    sink.write(row)
+            hold()
         return True
 
-    def _clean_upload(self, name: str, lines: frozenset[int], pause: Callable[[], None]) -> bool:
+    def _clean_upload(
+        self,
+        name: str,
+        lines: frozenset[int],
+        pause: Callable[[], None],
+        hold: Callable[[], None],
+    ) -> bool:
         with self.files.open(name) as file, self.files.create(name) as sink:
             packed = file.read(2) == GZIP_MAGIC
             file.seek(0)
-            source = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
-            for number, line in enumerate(_lines(source, pause), start=1):
+            for number, line in enumerate(_upload_lines(file, pause, packed=packed), start=1):
                 # An empty line is skipped, and the numbers of the others stay.
                 shown = b"\n" if number in lines else line
                 sink.write(gzip.compress(shown) if packed else shown)
+            hold()
         return True
+
+
+def _left(faults: Mapping[str, Exception]) -> ServiceError:
+    """Return the error that says which files still hold an erased document."""
+    named = [
+        # Other messages could quote a document.
+        f"{name}: {error.detail if isinstance(error, ServiceError) else type(error).__name__}"
+        for name, error in faults.items()
+    ]
+    more = f", and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    said = f"{len(named)} files may still hold the document: {'; '.join(named[:MOST_NAMED])}{more}"
+    full = all(isinstance(error, StorageFull) for error in faults.values())
+    return StorageFull(said) if full else TracesLeft(said)
 
 
 def _lines(file: BinaryIO, pause: Callable[[], None]) -> Iterator[bytes]:
@@ -241,10 +342,32 @@ def _lines(file: BinaryIO, pause: Callable[[], None]) -> Iterator[bytes]:
         yield line
 
 
-def _csv(row: Sequence[str]) -> bytes:
-    written = io.StringIO(newline="")
-    csv.writer(written).writerow(row)
-    return written.getvalue().encode()
+def _upload_lines(file: BinaryIO, pause: Callable[[], None], *, packed: bool) -> Iterator[bytes]:
+    """Yield the lines of an upload, as far as they can be unpacked: no job read more of them."""
+    if not packed:
+        yield from _lines(file, pause)
+        return
+    try:
+        yield from _lines(cast("BinaryIO", gzip.GzipFile(fileobj=file)), pause)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return
+
+
+def _csv_rows(file: BinaryIO, pause: Callable[[], None]) -> Iterator[bytes]:
+    """Yield the rows of a CSV file as they are written; a quoted cell may have several lines.
+
+    The module ``csv`` refuses cells above a limit that the whole process shares.
+    """
+    row = bytearray()
+    inside = False
+    for line in _lines(file, pause):
+        row += line
+        inside ^= line.count(b'"') % 2 == 1  # a quote within a cell is doubled
+        if not inside:
+            yield bytes(row)
+            row.clear()
+    if row:
+        yield bytes(row)
 
 
 def _check(document_id: str | None, prediction_id: str | None) -> None:

@@ -2,26 +2,28 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, select
+from sqlalchemy import Select, Table, select
 
 from setwise.service.domain.audit_trail import AuditEvent, EventFilter
+from setwise.service.domain.files import Exported
 from setwise.service.domain.outcomes import Outcome
-from setwise.service.domain.predictions import Decision, Prediction, Reason
-from setwise.service.domain.reports import Evidence, Span
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.reports import Span
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores.audit_trail import read_events
 from setwise.service.stores.columns.rows import Store
-from setwise.service.stores.columns.types import opened
 from setwise.service.stores.predictions import to_prediction
-from setwise.service.stores.tables import annotations, checks, outcomes, predictions
-from setwise.service.stores.truth import (
-    SECOND_READING,
-    to_annotation,
-    to_outcome,
-    to_second_reading,
-)
+from setwise.service.stores.tables import annotations, audit_events, outcomes, predictions
+from setwise.service.stores.truth import to_annotation, to_outcome
 
 Query = Select[Any]  # Any: rows of any columns
+
+_TABLES = {
+    Exported.PREDICTIONS: predictions,
+    Exported.ANNOTATIONS: annotations,
+    Exported.OUTCOMES: outcomes,
+    Exported.AUDIT_EVENTS: audit_events,
+}
 
 
 class HistoryStore(Store):
@@ -48,54 +50,11 @@ class HistoryStore(Store):
         filters = EventFilter(since=span.created_from, before=span.created_before)
         return read_events(self._connection, filters, after=after, limit=limit, newest_first=False)
 
-    def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
-        """Return the evidence on the most recent predictions, newest first."""
-        column = predictions.c
-        columns: list[ColumnElement[Any]] = [  # Any: of several types
-            column.confidence,
-            column.decision,
-            column.reason,
-            column.created_at,
-            column.inclusion_probability,
-            column.segment,
-            column.uncalibrated,
-            checks.c.reviewer_agreed,
-            checks.c.outcome_agreed,
-            *SECOND_READING,
-        ]
-        if with_labels:
-            columns += [
-                column.candidates[0].label("first"),
-                column.metadata,
-                column.id,
-                column.client_id,
-            ]
-        rows = self._connection.execute(
-            select(*columns)
-            .select_from(predictions)
-            .outerjoin(checks, checks.c.prediction_id == column.id)
-            .order_by(column.id.desc())
-            .limit(limit)
-        ).mappings()
-        return [
-            Evidence(
-                confidence=row["confidence"],
-                sent=row["decision"] == Decision.AUTO.value,
-                reason=Reason(row["reason"]),
-                created_at=row["created_at"],
-                inclusion_probability=row["inclusion_probability"],
-                reviewer_agreed=row["reviewer_agreed"],
-                outcome_agreed=row["outcome_agreed"],
-                agreement=to_second_reading(*(row[each] for each in SECOND_READING)),
-                segment=row["segment"],
-                uncalibrated=row["uncalibrated"] or False,
-                labels=tuple(row["first"]["labels"]) if with_labels else (),
-                metadata=opened(row["metadata"], row["id"], row["client_id"], otherwise={})
-                if with_labels
-                else {},
-            )
-            for row in rows
-        ]
+    def last_id(self, what: Exported) -> str | None:
+        """Return the greatest id of the rows of an export; None if there is none."""
+        column = _TABLES[what].c.id  # PostgreSQL before 18 has no max() of UUIDs
+        last: str | None = self._connection.scalar(select(column).order_by(column.desc()).limit(1))
+        return last
 
 
 def _part(query: Query, table: Table, span: Span, after: str | None, limit: int) -> Query:

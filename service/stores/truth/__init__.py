@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     Column,
     ColumnElement,
+    Connection,
     Insert,
     RowMapping,
     Table,
@@ -19,14 +20,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.outcomes import Outcome, Sampling
 from setwise.service.domain.predictions import Decision
 from setwise.service.domain.reviews import Annotation, ReviewKind
-from setwise.service.domain.routing.audits import RereadDraw
 from setwise.service.domain.text import UNREADABLE
-from setwise.service.domain.truth import AnswerFacts, Check, CheckedPrediction, SecondReading
+from setwise.service.domain.truth import AnswerFacts, Check, CheckedPrediction
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.columns.types import opened
+from setwise.service.stores.reports.counts import UNKNOWN, CountStore, evident
 from setwise.service.stores.tables import (
     annotations,
     checks,
@@ -51,13 +52,6 @@ _FACTS = (
 )
 
 
-SECOND_READING = checks.c.reread_rate, checks.c.reread
-"""The columns that `to_second_reading` reads."""
-
-REREAD_DRAW = checks.c.reread_rate, checks.c.reread_draw
-"""The columns that `to_reread_draw` reads."""
-
-
 def _replacing(statement: sqlite.Insert | postgresql.Insert) -> Insert:
     """Return a statement that stores a check in place of the one before."""
     others = {column.name: column for column in statement.excluded if not column.primary_key}
@@ -72,30 +66,54 @@ _STORE = {
 
 
 class TruthStore(Store):
-    """Facts about predictions, and the checks that follow from them."""
+    """Facts about predictions, and the checks that follow from them.
+
+    ``counts``: Counts of the same predictions.
+    """
+
+    def __init__(self, connection: Connection, counts: CountStore) -> None:
+        super().__init__(connection)
+        self.counts = counts
 
     def facts(self, prediction_id: str) -> AnswerFacts:
         """Return what has been said about a stored prediction."""
         (facts,) = self._facts(predictions.c.id == prediction_id)
         return facts
 
-    def write(self, facts: AnswerFacts, answer: Annotation | Outcome | None = None) -> None:
-        """Store what follows from facts.
+    def facts_of(self, ids: Sequence[str]) -> list[AnswerFacts]:
+        """Return what has been said about stored predictions, by id."""
+        return list(self._facts(predictions.c.id.in_(ids)))
 
-        ``answer``: The one of them that is new; None if others have changed.
-        """
-        row = _row(facts)
-        if row is None:
+    def write(self, facts: AnswerFacts, answer: Annotation | Outcome) -> None:
+        """Store what follows from facts; ``answer`` is the one of them that is new."""
+        if isinstance(answer, Annotation):
+            self.counts.completed(answer, facts.prediction.segment)
+        if not self._store([facts]):
             return
-        self._connection.execute(_STORE[self._connection.dialect.name], row)
-        last = facts.last_sent()
-        before = last if answer is None else facts.last_sent(without=answer.id)
-        if last is not None and (answer is None or last is not before):
+        last, before = facts.last_sent(), facts.last_sent(without=answer.id)
+        if last is not None and last is not before:
             sent = before is not None or facts.prediction.decision is Decision.AUTO
             SearchIndex(self._connection).set_final({last.prediction_id: last.labels}, sent=sent)
 
+    def write_all(self, several: Sequence[AnswerFacts]) -> None:
+        """Store what follows from facts that have changed, without a new answer among them."""
+        self._store(several)
+        self._set_final(several)
+
+    def _store(self, several: Sequence[AnswerFacts]) -> bool:
+        """Store the checks that follow from facts; return whether any does."""
+        answered = [(facts.prediction, found) for facts in several if (found := facts.check)]
+        if not answered:
+            return False
+        before = self.counts.evident([of.id for of, _ in answered])
+        for of, found in answered:
+            self.counts.learnt(of, before.get(of.id, UNKNOWN), evident(found))
+        rows = [_row(of, found) for of, found in answered]
+        self._connection.execute(_STORE[self._connection.dialect.name], rows)
+        return True
+
     def rebuild(self, after: str | None, limit: int) -> tuple[int, str | None]:
-        """Derive the checks and final labels of the next ``limit`` predictions again.
+        """Derive the checks and final labels of the next ``limit`` predictions again, uncounted.
 
         Others that store facts wait until this transaction ends. Returns how many predictions there
         were, and the last one to go on after; None at the end.
@@ -113,13 +131,17 @@ class TruthStore(Store):
         )
         answered = or_(annotations.c.id.is_not(None), outcomes.c.id.is_not(None))
         part = list(self._facts(and_(answered, *_between(predictions.c.id, after, last))))
-        if rows := [row for row in map(_row, part) if row is not None]:
+        rows = [_row(facts.prediction, found) for facts in part if (found := facts.check)]
+        if rows:
             self._connection.execute(insert(checks), rows)
-        answers = [answer for facts in part if (answer := facts.last_sent()) is not None]
+        self._set_final(part)
+        return len(ids), last
+
+    def _set_final(self, several: Sequence[AnswerFacts]) -> None:
+        answers = [answer for facts in several if (answer := facts.last_sent()) is not None]
         SearchIndex(self._connection).set_final(
             {answer.prediction_id: answer.labels for answer in answers}, sent=True
         )
-        return len(ids), last
 
     def _facts(self, condition: ColumnElement[bool]) -> Iterator[AnswerFacts]:
         rows = self._connection.execute(_FACTS.where(condition)).mappings()
@@ -154,33 +176,14 @@ def kind_of(kind: str, *, round_: int) -> ReviewKind:
 
 def to_outcome(row: RowMapping) -> Outcome:
     """Return the outcome in a row with the columns of its table."""
-    return of_row(Outcome, outcomes, row, **_sets(row, outcomes))
+    sampling = Sampling(row[outcomes.c.sampling])
+    return of_row(Outcome, outcomes, row, **_sets(row, outcomes), sampling=sampling)
 
 
 def _sets(row: RowMapping, table: Table) -> dict[str, tuple[str, ...] | None]:
     """Return the labels of an answer, and those that were written."""
     labels, written = row[table.c.labels], row[table.c.written]
     return {"labels": tuple(labels), "written": None if written is None else tuple(written)}
-
-
-def to_check(row: RowMapping) -> Check:
-    """Return the check in a row with the columns of its table."""
-    labels = {
-        name: None if row[checks.c[name]] is None else tuple(row[checks.c[name]])
-        for name in ("labels", "audit_labels", "lead_labels")
-    }
-    return of_row(Check, checks, row, **labels)
-
-
-def to_second_reading(rate: float | None, done: bool | None) -> SecondReading | None:
-    """Return what became of an auditor's agreement; None without one."""
-    return None if done is None else SecondReading(rate or 1.0, done)
-
-
-def to_reread_draw(row: RowMapping) -> RereadDraw | None:
-    """Return what decided on a second reading; None unless it is stored with the answer."""
-    rate, draw = (row[column] for column in REREAD_DRAW)
-    return None if rate is None or draw is None else RereadDraw(rate, draw)
 
 
 def _to_facts(rows: Sequence[RowMapping]) -> AnswerFacts:
@@ -195,13 +198,6 @@ def _to_facts(rows: Sequence[RowMapping]) -> AnswerFacts:
     )
 
 
-def _row(facts: AnswerFacts) -> dict[str, Any] | None:  # Any: a column's value
-    """Return the row of what follows from the facts, if anything does."""
-    answered = facts.check
-    if answered is None:
-        return None
-    return {
-        **row_of(facts.prediction, checks),
-        **row_of(answered, checks),
-        "predicted_at": facts.prediction.created_at,
-    }
+def _row(of: CheckedPrediction, found: Check) -> dict[str, Any]:  # Any: a column's value
+    """Return the row of what is known about a prediction."""
+    return {**row_of(of, checks), **row_of(found, checks), "predicted_at": of.created_at}

@@ -66,12 +66,21 @@ def downgrade(engine: Engine, revision: str) -> Status:
 
 
 def rebuild(
-    engine: Engine, revision: str, fill: Callable[[Connection], None], *, app_user: str = ""
+    engine: Engine,
+    revision: str,
+    fill: Callable[[Connection], None],
+    finish: Callable[[Connection], None],
+    *,
+    app_user: str = "",
 ) -> None:
     """Replace all tables by those of ``revision``, filled and then upgraded as by `upgrade`.
 
     It is one transaction: if something fails, the database is as it was.
+
+    ``finish``: Called with the tables of this release.
     """
+    if engine.dialect.name == "sqlite":
+        make_file(engine)
     with _alone(engine) as connection:
         before = revision_of(connection)
         _refuse_unknown(before)
@@ -81,6 +90,7 @@ def rebuild(
         _run(connection, command.upgrade, revision)
         fill(connection)
         _run(connection, command.upgrade, "head")
+        finish(connection)
         if app_user:
             grants.grant(connection, app_user)
 

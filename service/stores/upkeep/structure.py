@@ -3,17 +3,15 @@
 Triggers keep history, and one that somebody added could change rows on the way: neither may differ.
 """
 
-import sqlite3
 import tempfile
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, text
 
-from setwise.service.domain.errors import StorageDamaged, StorageUnavailable
 from setwise.service.stores.database import READ_ONLY, create
 from setwise.service.stores.upkeep import migrate
+from setwise.service.stores.upkeep.addresses import sqlite_url
 from setwise.service.stores.upkeep.revisions import revision_of
 
 _SHOWN = 3
@@ -128,7 +126,7 @@ def _made(engine: Engine, revision: str) -> frozenset[StructurePart]:
     """Return what the migrations up to a revision make of an empty database."""
     if engine.dialect.name == "sqlite":
         with tempfile.TemporaryDirectory() as folder:
-            scratch = create(f"sqlite:///{folder}/scratch.db")
+            scratch = create(sqlite_url(Path(folder) / "scratch.db"))
             try:
                 migrate.upgrade(scratch, revision)
                 with scratch.connect() as connection:
@@ -142,22 +140,3 @@ def _made(engine: Engine, revision: str) -> frozenset[StructurePart]:
         made = parts(connection, _SCRATCH)
         connection.rollback()
     return made
-
-
-def refuse_foreign_file(path: Path) -> None:
-    """Raise `ValueError` if a file is no sound SQLite database that the migrations made."""
-    try:
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA trusted_schema = OFF")
-            fault = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        raise ValueError(f"its database is damaged: {error}") from error
-    if fault != "ok":
-        raise ValueError(f"its database is damaged: {fault}")
-    engine = create(f"sqlite:///{path}")
-    try:
-        refuse_foreign(engine)
-    except (StorageUnavailable, StorageDamaged) as error:
-        raise ValueError(f"its database is damaged: {error.detail}") from error
-    finally:
-        engine.dispose()

@@ -15,6 +15,7 @@ from setwise.models.calibration.calibrators import (
     TreeSets,
     UncalibratedSets,
 )
+from setwise.models.calibration.conditional_logit import ConditionalLogitSets
 from setwise.models.calibration.group_softmax import SoftmaxSets
 from tests.models.calibration.tables import make_table
 
@@ -26,6 +27,7 @@ ALL = [
     BoostedSets("squared"),
     BoostedSets("logistic"),
     SoftmaxSets(),
+    ConditionalLogitSets(),
 ]
 LEARNING = ALL[1:]
 every = pytest.mark.parametrize("calibrator", ALL, ids=str)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from setwise.models.calibration.calibrators import BoostedSets
+from setwise.models.calibration.conditional_logit import ConditionalLogitSets
 from setwise.models.calibration.group_softmax import (
     SoftmaxSets,
+    draw_documents,
     share_certainty,
     softmax_derivatives,
 )
@@ -125,13 +127,27 @@ def test_the_order_of_documents_does_not_matter():
 def test_of_too_many_rows_whole_documents_are_drawn():
     table, right, _ = competing(0)
     model = SoftmaxSets(max_rows=1000)
-    drawn = model._draw(table.doc_indptr)
+    drawn = draw_documents(table.doc_indptr, 1000, 0)
     assert len(drawn) == 1000
     assert set(np.bincount(table.document[drawn])) == {0, 4}
     found = model.fit(table, right).predict(table)
     again = SoftmaxSets(max_rows=1000).fit(table, right).predict(table)
     np.testing.assert_array_equal(found, again)
     assert np.mean((found - right) ** 2) < np.mean((right.mean() - right) ** 2)
+
+
+def test_a_linear_ranker_learns_from_forty_documents_what_trees_cannot():
+    table, right, _ = competing(0, n_documents=40)
+    new, right_there, _ = competing(100)
+
+    def log_loss(confidence: np.ndarray) -> float:
+        none = 1.0 - np.add.reduceat(confidence, new.doc_indptr[:-1])
+        sure = np.add.reduceat(confidence * right_there, new.doc_indptr[:-1])
+        return float(-np.log(np.where(sure > 0, sure, np.maximum(none, 1e-9))).mean())
+
+    linear = ConditionalLogitSets().fit(table, right).predict(new)
+    assert np.add.reduceat(linear, new.doc_indptr[:-1]).max() < 1.0
+    assert log_loss(linear) < log_loss(SoftmaxSets().fit(table, right).predict(new))
 
 
 def test_two_right_sets_in_one_document_are_refused():

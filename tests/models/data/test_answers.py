@@ -238,3 +238,10 @@ def test_answers_move_to_other_columns_unless_a_label_is_missing():
 def order_of(answers):
     """Return what depends on the order of a document's sets, which follows the first columns."""
     return {name: getattr(answers, name) for name in ("sets", "counts", "set_scores")}
+
+
+def test_a_sum_of_32_bits_may_exceed_1_by_rounding():
+    above = float(np.float32(1) + np.finfo(np.float32).eps)
+    assert parse_answer({"scores": {"ash": above}}).scores == {"ash": 1.0}
+    with pytest.raises(DocumentError, match="is no probability"):
+        parse_answer({"scores": {"ash": 1.001}})

@@ -332,7 +332,10 @@ def refusal(path, content, **layout):
         ("text,labels\na,x\n".encode("utf-16-le"), ", line 1: there are NUL characters, as in"),
         (b"PK\x03\x04\x0a\0", ": this is a ZIP archive or a spreadsheet; unpack it"),
         (bz2.compress(b"text,labels\n"), ": this is a bzip2 file; unpack it"),
-        (gzip.compress(gzip.compress(b"text,labels\n")), ": this is gzipped twice; unpack it once"),
+        (
+            gzip.compress(gzip.compress(b"text,labels\n", mtime=0), mtime=0),
+            ": this is gzipped twice; unpack it once",
+        ),
     ],
 )
 def test_a_bad_row_of_csv_is_named_with_its_fault_and_a_cure(tmp_path, content, fault):
@@ -674,3 +677,15 @@ def test_a_text_is_no_list_of_names(tmp_path):
         read_dataset(tmp_path / "a.jsonl", external=True, numbers="pages")
     with pytest.raises(TypeError, match=r"label_names is a text; give a list of names: \['x'\]"):
         start_external("x")
+
+
+@pytest.mark.parametrize("name", ["A.CSV", "a.ndjson", "a.JSONL", "A.NDJSON.GZ", "a.csv.GZ"])
+def test_names_of_files_end_in_letters_of_any_size(tmp_path, name):
+    rows = [{"id": "a", "text": "Fever", "labels": ["x"]}]
+    content = csv_of([["id", "text", "labels"], ["a", "Fever", "x"]])
+    if "csv" not in name.lower():
+        content = json.dumps(rows[0])
+    content = content.encode() if isinstance(content, str) else content
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.lower().endswith(".gz") else content)
+    assert read_dataset(path).texts == ("Fever",)

@@ -10,7 +10,7 @@ import pytest
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.formats.label_studio import labeling_config, predicted_tasks, task_lines
 from setwise.models.data.formats.layout import FileLayout
-from setwise.models.data.lines import DataError
+from setwise.models.data.lines import DataError, DataWarning
 
 
 def task(*annotations, **data):
@@ -38,8 +38,7 @@ def test_what_most_people_chose_counts_unless_a_truth_is_marked(tmp_path):
         task(*two, id="latest"),
         task(*two, annotation("x"), id="most"),
         task(*two, annotation("x"), truth_, id="truth"),
-        task(annotation("x", was_cancelled=True), id="skipped"),
-        task(annotation(completed_by=3), id="none"),
+        task(annotation("x", was_cancelled=True), annotation(completed_by=3), id="none"),
     )
     assert dataset.ids == ("latest", "most", "truth", "none")
     assert found == [["y"], ["x"], ["z"], []]
@@ -126,6 +125,20 @@ def sdk():
         )
 
 
+def test_documents_whose_text_is_gone_are_left_out(tmp_path):
+    row = {"id": "p", "document_id": "d", "labels": ["x"], "confidence": 0.5, "model_version": "m"}
+    rows = [{**row, "text": None}, {**row, "text": "fever"}, {**row, "labels": None, "text": "x"}]
+    file = tmp_path / "predictions.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    with pytest.warns(DataWarning, match="1 document left out: the text is gone"):
+        tasks = [made for made, _ in predicted_tasks(file, {})]
+    assert [made["data"]["text"] for made in tasks] == ["fever", "x"]
+    assert [len(made["predictions"]) for made in tasks] == [1, 0]
+    file.write_text(json.dumps(rows[0]))
+    with pytest.raises(DataError, match="no document has a text"):
+        list(predicted_tasks(file, {}))
+
+
 def test_tasks_with_predictions_are_what_label_studio_takes(tmp_path, sdk):
     path = predictions_in(tmp_path / "predictions.jsonl")
     found = list(predicted_tasks(path, {"a": "a?"}))
@@ -169,3 +182,17 @@ def test_predictions_of_tasks_are_answers_of_another_model(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps([given | {"predictions": [17]}]))
     with pytest.raises(DataError, match="entry 1: the task holds only the ids of its predictions"):
         read_dataset(tmp_path / "a.json", layout=layout, external=True)
+
+
+@pytest.mark.parametrize(
+    "address", ["https://example.org/a.txt", "s3://notes/a", "/data/upload/1/a.txt"]
+)
+def test_addresses_are_not_learnt_as_texts(tmp_path, address):
+    with pytest.raises(DataError, match="'text' holds addresses of texts, not texts; name the key"):
+        labels_of(tmp_path, task(annotation("x"), text=address))
+    _, found = labels_of(
+        tmp_path,
+        task(annotation("x"), id=1, text=address),
+        task(annotation("y"), id=2, text="Fever"),
+    )
+    assert found == [["x"], ["y"]]

@@ -7,7 +7,8 @@ import pytest
 
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
-from setwise.models.data.formats.reviews import LEAST_DOCUMENTS
+from setwise.models.data.formats.layout import FileLayout
+from setwise.models.data.formats.reviews import RARE
 from setwise.models.data.lines import DataError, DataWarning
 
 
@@ -122,12 +123,19 @@ def test_a_document_whose_set_nobody_knows_whole_teaches_nothing(tmp_path: Path)
     assert answers(dataset) == [("billing/one", ["x"], "ann"), ("billing/three", ["y"], "gold")]
 
 
-@pytest.mark.parametrize("n", [LEAST_DOCUMENTS - 1, LEAST_DOCUMENTS])
-def test_a_new_label_is_learnt_once_enough_documents_have_it(tmp_path: Path, n: int) -> None:
+def _with_new(folder: Path, n: int) -> Path:
     new = [row(f"new-{place}", ["x", "new"]) for place in range(n)]
-    file = write(tmp_path, *new, row("old", ["x"]))
-    if n == LEAST_DOCUMENTS:
-        assert read_dataset(file).label_names == ("new", "x")
-        return
+    return write(folder, *new, row("old", ["x"]))
+
+
+def test_documents_with_a_rare_label_stay_whole_and_the_label_is_named(tmp_path: Path) -> None:
+    with pytest.warns(DataWarning, match=r"1 label learnt from fewer than 10 documents: new \(9\)"):
+        dataset = read_dataset(_with_new(tmp_path, RARE - 1))
+    assert (dataset.n, dataset.label_names) == (RARE, ("new", "x"))
+
+
+def test_documents_with_labels_that_may_be_misspelt_are_left_out_if_asked(tmp_path: Path) -> None:
+    layout = FileLayout(least_documents=RARE)
     with pytest.warns(DataWarning, match=r"9 documents left out: fewer than 10 .*: new \(9\)"):
-        assert read_dataset(file).ids == ("billing/old",)
+        assert read_dataset(_with_new(tmp_path, RARE - 1), layout=layout).ids == ("billing/old",)
+    assert read_dataset(_with_new(tmp_path, RARE), layout=layout).label_names == ("new", "x")

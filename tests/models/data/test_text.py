@@ -11,8 +11,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from setwise.models.classifier import SetClassifier
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.text import TextVectorizer
+from setwise.models.options import TrainingWarning
 
 TEXTS = [
     "Fever and cough; no rash.",
@@ -20,6 +22,9 @@ TEXTS = [
     "The rash is gone, fever_1 too: 38.5 °C",
     "Ärztliche Notiz über Fieber",
 ]
+
+
+WORD = r"\w+(?:\.(?=[0-9])\w+)*(?:(?:\+\+|#)(?!\w))?"
 
 
 def known(vectorizer, texts):
@@ -43,7 +48,7 @@ def test_constructors_store_and_clones_forget():
 def test_vectors_equal_those_of_scikit_learn(n_copies):
     texts = [f"{text} {i % 7}" for i in range(n_copies) for text in TEXTS]
     theirs = TfidfVectorizer(
-        token_pattern=r"\w+", sublinear_tf=True, min_df=1 if n_copies == 1 else 2
+        token_pattern=WORD, sublinear_tf=True, min_df=1 if n_copies == 1 else 2
     ).fit(texts)
     ours = TextVectorizer().fit(texts)
     assert ours.get_feature_names_out().tolist() == theirs.get_feature_names_out().tolist()
@@ -57,7 +62,7 @@ def test_vectors_equal_those_of_scikit_learn(n_copies):
 def test_the_columns_of_a_large_vocabulary_ascend_and_count_as_by_scikit_learn():
     chosen = np.random.default_rng(0).integers(0, 20_000, (40, 500)) ** 2 // 20_000
     texts = [" ".join(f"w{number}" for number in row) for row in chosen]
-    theirs = TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True).fit(texts)
+    theirs = TfidfVectorizer(token_pattern=WORD, sublinear_tf=True).fit(texts)
     ours = TextVectorizer(min_df=1).fit(texts)
     vectors, expected = ours.transform(texts), theirs.transform(texts)
     assert vectors.shape[1] > 64**2
@@ -67,7 +72,7 @@ def test_the_columns_of_a_large_vocabulary_ascend_and_count_as_by_scikit_learn()
 
 
 def test_pairs_equal_those_of_scikit_learn_where_every_word_is_known():
-    theirs = TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True, ngram_range=(1, 2)).fit(TEXTS)
+    theirs = TfidfVectorizer(token_pattern=WORD, sublinear_tf=True, ngram_range=(1, 2)).fit(TEXTS)
     ours = TextVectorizer(bigrams=True).fit(TEXTS)
     position = {name: i for i, name in enumerate(ours.get_feature_names_out())}
     order = [position[name] for name in theirs.get_feature_names_out()]
@@ -78,7 +83,7 @@ def test_pairs_equal_those_of_scikit_learn_where_every_word_is_known():
 
 def test_beginnings_equal_an_analyzer_that_cuts_words_off():
     def analyze(text):
-        words = re.findall(r"\w+", text.lower())
+        words = re.findall(WORD, text.lower())
         return [*words, *(f"{word[:4]}*" for word in words if len(word) >= 4)]
 
     texts = [*TEXTS, "Feverish fieberhaft fevers", "Fieberkrämpfe"] * 10
@@ -98,7 +103,7 @@ def test_beginnings_equal_an_analyzer_that_cuts_words_off():
 def test_pairs_and_beginnings_do_not_mix():
     both = TextVectorizer(bigrams=True, beginnings=4).fit(TEXTS)
     names = both.get_feature_names_out().tolist()
-    cut = {"feve*", "coug*", "rash*", "gone*", "ärzt*", "noti*", "über*", "fieb*"}
+    cut = {"38.5*", "feve*", "coug*", "rash*", "gone*", "ärzt*", "noti*", "über*", "fieb*"}
     assert {name for name in names if name.endswith("*")} == cut
     row = both.transform(["fever cough feverish"])
     found = [names[column] for column in row.indices]
@@ -155,8 +160,8 @@ def test_forms_of_one_word_are_one_word():
 
 
 def test_endless_words_are_not_learnt():
-    vectorizer = TextVectorizer().fit(["a" * 41 + " " + "b" * 40])
-    assert vectorizer.vocabulary_ == ["b" * 40]
+    vectorizer = TextVectorizer().fit(["a" * 101 + " " + "b" * 100])
+    assert vectorizer.vocabulary_ == ["b" * 100]
 
 
 ANY_TEXT = st.text(st.characters(codec=None, categories=None), max_size=80)
@@ -192,7 +197,7 @@ def test_a_megabyte_of_combining_marks_takes_seconds_not_minutes():
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="no training text holds a word"):
         TextVectorizer().fit(["", "?!"])
-    with pytest.raises(ValueError, match="beginnings must be 0 to 40"):
+    with pytest.raises(ValueError, match="beginnings must be 0 to 100"):
         TextVectorizer(beginnings=-1).fit(TEXTS)
     with pytest.raises(TypeError, match="not one string"):
         TextVectorizer().fit("fever")
@@ -204,13 +209,28 @@ def test_bad_arguments_are_refused():
 
 def test_the_beginning_of_an_endless_word_is_none():
     vectorizer = TextVectorizer(beginnings=4).fit(["fever", "fevers"])
-    assert known(vectorizer, [40 * "f", "feve" + 36 * "r", "feve" + 37 * "r"]).tolist() == [0, 1, 0]
+    assert known(vectorizer, [100 * "f", "feve" + 96 * "r", "feve" + 97 * "r"]).tolist() == [
+        0,
+        1,
+        0,
+    ]
 
 
 @pytest.mark.data
 def test_real_stories_are_vectorised_as_by_scikit_learn(data_dir):
     texts = read_dataset(data_dir / "reuters21578", "test").texts[:500]
-    theirs = TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True, min_df=2).fit(texts)
+    theirs = TfidfVectorizer(token_pattern=WORD, sublinear_tf=True, min_df=2).fit(texts)
     ours = TextVectorizer().fit(texts)
     assert ours.vocabulary_ == theirs.get_feature_names_out().tolist()
     assert abs(ours.transform(texts) - theirs.transform(texts)).max() < 1e-6
+
+
+def test_training_warns_of_texts_without_common_words():
+    texts = [f"x{hash_} y{hash_ * 7} fever" for hash_ in range(60)]
+    labels = [[("a", "b")[place % 2]] for place in range(60)]
+    rare = "67% of the words in the texts occur in fewer than 2 documents"
+    with (
+        pytest.warns(TrainingWarning, match="too few for a boosted calibrator"),
+        pytest.warns(TrainingWarning, match=rare),
+    ):
+        SetClassifier(preset="fast").fit(texts, labels)

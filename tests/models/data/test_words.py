@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setwise.models.data.characters import FOLD, encoded, words_of
+from setwise.characters import words_of
+from setwise.models.data.characters import FOLD, encoded
 from setwise.models.data.words import index_words, number_words
 
 # Few letters, so that words repeat; separators and letters beyond ASCII of every kind.

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from setwise.models.evaluation.judging import N_BINS, ScoreVerdict, judge_scores
+from setwise.models.evaluation.judging import LEAST_AUROC, N_BINS, ScoreVerdict, judge_scores
 
 
 def world(n=400, *, levels=None, seed=0):
@@ -76,6 +76,43 @@ def test_errors_of_the_people_who_say_what_is_right_are_corrected_for():
     assert (noisy.verdict, naive.verdict) == (ScoreVerdict.ROUTES, ScoreVerdict.MISCALIBRATED)
 
 
+def covered(n, runs, wrong=None):
+    """Return how often the intervals hold the AUROC and the ECE of true confidences."""
+    confidence, right = sure(np.random.default_rng(0), 200_000)
+    truth = roc_auc_score(right, confidence)
+    found = []
+    for seed in range(1, runs + 1):
+        draw = np.random.default_rng(seed)
+        confidence, right = sure(draw, n)
+        if wrong is not None:
+            some, more = (sure(draw, 3_000) for _ in range(2))
+            bad = some[0][~some[1]][:wrong]
+            confidence = np.append(more[0][more[1]][: n - wrong], bad)
+            right = np.arange(n) < n - wrong
+        judged = judge_scores(confidence, right)
+        if judged.verdict is not ScoreVerdict.TOO_FEW:
+            found.append((judged.auroc.low <= truth <= judged.auroc.high, judged.ece.low == 0.0))
+    return np.mean(found, axis=0)
+
+
+def sure(draw, n):
+    confidence = draw.beta(19, 1, n)
+    return confidence, draw.random(n) < confidence
+
+
+@pytest.mark.parametrize("n", [60, 200])
+def test_intervals_cover_what_is_true_where_few_answers_are_wrong(n):
+    assert covered(n, 60, wrong=5)[0] >= 0.87
+    assert covered(n, 60)[1] >= 0.9
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("n", [60, 200, 1_000])
+def test_intervals_cover_what_is_true_in_many_runs(n):
+    assert covered(n, 1_000, wrong=5)[0] >= 0.93
+    assert covered(n, 1_000)[1] >= 0.93
+
+
 CONFIDENCE, RIGHT = world(2_000)
 CHANCE = np.random.default_rng(3).random(2_000)
 
@@ -106,7 +143,7 @@ SUMMED = np.exp(-np.random.default_rng(5).exponential(0.2, 2_000))
             [0.9] * 50,
             [1] * 45 + [0] * 5,
             ScoreVerdict.CONSTANT,
-            "Constant (0.9, where 78.2 % to 96.7 % are right): ask several",
+            "Constant (0.9, where 78.2 % to 96.7 % are right). Ask several",
         ),
         # What a language model says of itself: few round numbers, the same for right and wrong.
         (SAID, CHANCE < 0.7, ScoreVerdict.DOES_NOT_RANK, "Its numbers are off, and it cannot"),
@@ -119,6 +156,29 @@ SUMMED = np.exp(-np.random.default_rng(5).exponential(0.2, 2_000))
             ScoreVerdict.MISCALIBRATED,
             "Ranks well (AUROC 1.000",
         ),
+        # 30 answers, with an AUROC that may be useless or good.
+        (
+            np.linspace(0.6, 0.9, 30),
+            np.arange(30) % 5 != 1,
+            ScoreVerdict.NOT_ENOUGH,
+            "Not enough to tell yet",
+        ),
+        (CHANCE, CHANCE < 0.7, ScoreVerdict.RANKS_WRONG_WAY, "Ranks the wrong way"),
+        # Significant, and of no use.
+        (
+            np.tile(CHANCE, 3) / 50 + 0.7,
+            np.tile(np.roll(CHANCE, 1) < 0.68 + 0.08 * CHANCE, 3),
+            ScoreVerdict.RANKS_LITTLE,
+            "Ranks too little",
+        ),
+        # The same, where the numbers promise too much: both are said, of every verdict.
+        (
+            np.tile(CHANCE, 3) / 50 + 0.9,
+            np.tile(np.roll(CHANCE, 1) < 0.68 + 0.08 * CHANCE, 3),
+            ScoreVerdict.RANKS_LITTLE,
+            "), and its numbers are off (ECE 0.",
+        ),
+        (CHANCE, CHANCE < 0.7, ScoreVerdict.RANKS_WRONG_WAY, ", and its numbers are off (ECE 0."),
         ([0.8, 0.9], [0, 1], ScoreVerdict.TOO_FEW, "Too few to judge: 1 right and 1 wrong"),
         (CONFIDENCE, [1] * 2_000, ScoreVerdict.TOO_FEW, "2,000 right and 0 wrong answers"),
     ],
@@ -169,7 +229,7 @@ def test_a_verdict_follows_from_the_interval_and_the_fit(seed, power, n):
     judged = judge_scores(confidence**power, right)
     assert judged.verdict is not ScoreVerdict.CONSTANT
     if judged.verdict is not ScoreVerdict.TOO_FEW:
-        ranks = judged.auroc.low > 0.5
+        ranks = judged.auroc.low > 0.5 and judged.auroc.value >= LEAST_AUROC
         assert judged.auroc.low <= judged.auroc.value <= judged.auroc.high
-        assert ranks == (judged.verdict is not ScoreVerdict.DOES_NOT_RANK)
+        assert ranks == (judged.verdict in {ScoreVerdict.ROUTES, ScoreVerdict.MISCALIBRATED})
         assert (judged.verdict is ScoreVerdict.ROUTES) == (ranks and judged.fits)

@@ -81,3 +81,21 @@ def test_the_printed_table_begins_with_the_most_errors():
 def test_forms_that_do_not_fit_are_refused(true, predicted, more, fault):
     with pytest.raises(ValueError, match=fault):
         label_table(true, predicted, **more)
+
+
+def test_names_that_look_alike_are_one_row():
+    pd = pytest.importorskip("pandas")
+    true, predicted = [["fièvre"], ["toux"]], [["fie\u0300vre"], ["toux "]]
+    for table in (
+        label_table(true, predicted),
+        label_table(true, predicted, label_names=["fie\u0300vre ", "toux"]),
+    ):
+        assert [(row.label, row.n_right, row.extra) for row in table.rows] == [
+            ("fièvre", 1, 0),
+            ("toux", 1, 0),
+        ]
+    frame = pd.DataFrame([[1, 0], [0, 1]], columns=["fièvre", "toux"])
+    other = frame[["toux", "fièvre"]].rename(columns={"fièvre": "fie\u0300vre"})
+    assert [row.n_right for row in label_table(frame, other).rows] == [1, 1]
+    with pytest.raises(ValueError, match="columns of y_pred must be those of y_true: it has no"):
+        label_table(frame, other.rename(columns={"toux": "rash"}))

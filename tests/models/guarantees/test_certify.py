@@ -110,12 +110,121 @@ def test_known_truth_is_tested_by_the_binomial_test():
     assert proof.p_value == pytest.approx(float(upper_tail(96, 100, TARGET)))
 
 
-def test_answers_that_were_likelier_drawn_are_thinned():
-    confidence = np.repeat([0.5, 0.99], [3_000, 1_000])
-    weights = np.repeat([1.0, 3.0], [3_000, 1_000])
-    proof = certify(confidence, confidence > 0.9, target=TARGET, weights=weights)
-    assert proof.n_above == 1_000
-    assert proof.excluded["thinned"] == pytest.approx(2_000, abs=4 * np.sqrt(3_000 * 2 / 9))
+def test_answers_are_thinned_to_the_least_probability_above_each_threshold():
+    confidence = np.repeat([0.99, 0.9, 0.5], [1_000, 1_000, 2_000])
+    weights = np.repeat([1.0, 3.0, 9.0], [1_000, 1_000, 2_000])
+    proof = certify(confidence, np.arange(4_000) < 1_900, target=TARGET, weights=weights)
+    assert proof.threshold == 0.9
+    for step, expected in zip(proof.steps[-2:], (333 + 1_000, 111 + 333 + 2_000), strict=True):
+        assert step.n_audits == pytest.approx(expected, abs=80)
+
+
+def test_the_share_that_is_sent_is_that_of_the_stream():
+    draw = np.random.default_rng(3)
+    confidence = draw.beta(5, 1, 40_000)
+    chance = np.where(confidence > 0.85, 0.09, 0.01)
+    drawn = draw.random(40_000) < chance
+    right = draw.random(40_000) < confidence
+    proof = certify(confidence[drawn], right[drawn], target=TARGET, weights=1 / chance[drawn])
+    assert proof.coverage == pytest.approx((confidence >= proof.threshold).mean(), abs=0.04)
+    # Where all were drawn alike, nothing is lost to those that were seldom drawn.
+    high = drawn & (confidence > 0.85)
+    above = next(step for step in proof.steps if step.threshold > 0.86)
+    assert above.n_audits == (confidence[high] >= above.threshold).sum()
+
+
+def test_nothing_of_a_proof_depends_on_the_order_of_the_checks_or_on_a_seed():
+    draw = np.random.default_rng(4)
+    confidence = np.round(draw.beta(9, 1, 300), 2)
+    right, weights = draw.random(300) < confidence, draw.choice([1.0, 4.0], 300)
+    turned = draw.permutation(300)
+    assert certify(confidence, right, 0.8, weights) == certify(
+        confidence[turned], right[turned], 0.8, weights[turned]
+    )
+
+
+@pytest.mark.parametrize("size", [10, 30])
+def test_near_copies_count_once(size):
+    assert_copies_prove_little(size, 40)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("size", [10, 30])
+def test_near_copies_count_once_in_many_runs(size):
+    assert_copies_prove_little(size, 1_000)
+
+
+def assert_copies_prove_little(size, runs):
+    """Answers come in groups that are right or wrong together, and a third of them is checked."""
+    false = 0
+    for seed in range(runs):
+        draw = np.random.default_rng(seed)
+        group = np.repeat(np.arange(3_000 // size), size)
+        right = draw.random(len(group))[group] < TARGET - 0.005
+        checked = np.flatnonzero(draw.random(len(group)) < 1 / 3)
+        proof = certify(
+            np.full(len(checked), 0.95), right[checked], TARGET, clusters=group[checked]
+        )
+        false += proof.certified
+    assert false <= RISK * runs + 3 * np.sqrt(runs * RISK * (1 - RISK))
+
+
+@pytest.mark.parametrize("how", ["template", "right"])
+def test_a_template_that_fills_the_stream_is_no_single_answer(how):
+    """A fifth of the messages follow one template, right in half of them; the rest is right."""
+    draw = np.random.default_rng(5)
+    group = np.where(draw.random(1_000) < 0.2, -1, np.arange(1_000))
+    chance = np.where(group == -1, 0.5 if how == "template" else 1.0, 0.97)
+    right = draw.random(1_000) < chance
+    assert certify([0.95] * 1_000, right, TARGET, clusters=group).certified is False
+    rest = group >= 0
+    assert certify([0.95] * rest.sum(), right[rest], TARGET, clusters=group[rest]).certified
+
+
+def test_a_row_that_is_its_own_cluster_changes_nothing():
+    draw = np.random.default_rng(6)
+    confidence = draw.beta(9, 1, 400)
+    right = draw.random(400) < confidence
+    alone = certify(confidence, right, 0.8)
+    assert certify(confidence, right, 0.8, clusters=np.arange(400)).steps == alone.steps
+
+
+def test_several_attempts_on_growing_data_share_the_risk():
+    draw = np.random.default_rng(7)
+    confidence = draw.beta(9, 1, 900)
+    right = draw.random(900) < confidence
+    looks = [400, 600, 900]
+    attempts = [certify(confidence[:n], right[:n], 0.8, looks=looks) for n in looks]
+    assert [round(each.test_risk, 3) for each in attempts] == [0.04, 0.025, 0.015]
+    assert len({each.order for each in attempts}) == 1
+    alone = certify(confidence, right, 0.8)
+    assert attempts[2].threshold >= alone.threshold
+    assert certify(confidence[:600], right[:600], 0.8, looks=[400]) == attempts[1]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_few_proofs_of_several_attempts_are_false(world):
+    assert_few_paths_are_false(world, 30)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("world", WORLDS)
+def test_few_proofs_of_several_attempts_are_false_in_many_runs(world):
+    assert_few_paths_are_false(world, 1_000)
+
+
+def assert_few_paths_are_false(world, runs):
+    false = 0
+    for seed in range(runs):
+        draw = np.random.default_rng(seed)
+        confidence, chance = world(draw, 600)
+        right = draw.random(600) < chance
+        looks = [200, 300, 450, 600]
+        proofs = (certify(confidence[:n], right[:n], TARGET, looks=looks) for n in looks)
+        false += any(
+            proof.certified and accuracy_above(world, proof.threshold) < TARGET for proof in proofs
+        )
+    assert false <= RISK * runs + 3 * np.sqrt(runs * RISK * (1 - RISK))
 
 
 @pytest.mark.parametrize(
@@ -129,6 +238,11 @@ def test_answers_that_were_likelier_drawn_are_thinned():
         ({"risk": 0.0}, "risk is 0.0"),
         ({"weights": [1, 0]}, "weights must be positive"),
         ({"weights": [1]}, "weights has shape"),
+        ({"clusters": [1]}, "clusters has shape"),
+        ({"looks": [2, 1]}, "looks must be rising"),
+        ({"looks": [0, 2]}, "looks must be rising"),
+        ({"looks": [1.5]}, "looks must be rising"),
+        ({"looks": [3]}, "the first attempt had 3 checks"),
         ({"agreed": [1, 1]}, "give reread"),
         ({"reread": [1, 1]}, "give agreed"),
         ({"agreed": [1, 1], "reread": [1, 0]}, "reread_rate is needed"),

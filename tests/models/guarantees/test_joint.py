@@ -56,7 +56,7 @@ def test_the_p_value_bounds_the_largest_tail_and_is_sharp_at_the_risk(sample, wr
     n, found, missed, rate = sample
     pairs = outcomes(n)
     statistic = (
-        joint._statistic(n, pairs[:, 0].astype(float), pairs[:, 1].astype(float), rate, wrong)
+        joint.signed_root(n, pairs[:, 0].astype(float), pairs[:, 1].astype(float), rate, wrong)
         if found + missed / rate < n * wrong
         else None
     )
@@ -82,7 +82,7 @@ def test_the_statistic_rises_in_both_counts(sample, wrong):
 
     def statistic(k, j):
         return float(
-            joint._statistic(n, np.array([float(k)]), np.array([float(j)]), rate, wrong)[0]
+            joint.signed_root(n, np.array([float(k)]), np.array([float(j)]), rate, wrong)[0]
         )
 
     here = statistic(found, missed)

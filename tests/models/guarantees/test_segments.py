@@ -7,13 +7,17 @@ from math import prod
 import pytest
 
 from benchmarks.papers.rival_thresholds import certify_clean
-from setwise.models.guarantees.certificates import risk_of_attempt
+from setwise.models.guarantees.paths.spending import risk_spent
 
 TARGET = 0.5
 """Low, so that a handful of audits can prove something."""
 
 LEVELS = (0.9, 0.9, 0.6)
 """Confidences of the audits of one segment, in the order in which they come."""
+
+
+def of_look(risk: float, look: int) -> float:
+    return risk_spent(risk, look) - risk_spent(risk, look - 1)
 
 
 @cache
@@ -41,7 +45,7 @@ def test_brute_force_no_segment_s_certificate_is_wrong_with_more_than_the_risk(
     wrong = 0.0
     for outcomes in product((0, 1), repeat=sizes[-1]):
         tries = enumerate(sizes, start=1)
-        if any(proves(outcomes[:n], risk_of_attempt(share, place)) for place, n in tries):
+        if any(proves(outcomes[:n], of_look(share, place)) for place, n in tries):
             wrong += chance(outcomes, right)
     # Segments are independent, so the least favourable case is exact.
     violations = 1.0 - (1.0 - wrong) ** n_segments

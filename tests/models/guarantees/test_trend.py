@@ -22,13 +22,25 @@ def test_above_each_threshold_it_is_the_end_of_a_ridge_line() -> None:
     random = np.random.default_rng(3)
     n, thresholds = 400, np.array([0.9, 0.3, 0.7])
     confidence, weeks = random.random(n), random.random(n) * 30
-    errors = (random.random(n) < 0.02 + weeks / 200) * random.choice([1.0, 4.0], n)
+    errors = (random.random(n) < 0.17 - weeks / 200) * random.choice([1.0, 4.0], n)
     now = recent_accuracy(thresholds, confidence, errors, weeks + 1_000.0, TARGET)
     for threshold, accuracy in zip(thresholds, now, strict=True):
         above = confidence >= threshold
         assert accuracy == pytest.approx(line(weeks[above], errors[above], weeks.max()), abs=1e-9)
     assert recent_accuracy(thresholds, *(np.array([]),) * 3, TARGET).tolist() == [1.0] * 3
     assert recent_accuracy(np.array([1.1]), confidence, errors, weeks, TARGET) == [1.0]
+
+
+def test_a_fall_that_the_order_shows_is_not_smoothed() -> None:
+    weeks = np.repeat(np.arange(20.0), 30)
+    errors = np.where(weeks < 14, np.arange(600) % 24 == 0, np.arange(600) % 9 == 0).astype(float)
+    sure, threshold = np.full(600, 0.9), np.array([0.5])
+    (now,) = recent_accuracy(threshold, sure, errors, weeks, TARGET)
+    assert errors.mean() < 1 - TARGET
+    assert now < TARGET < line(weeks, errors, weeks.max())
+    # The same audits in another order show none.
+    turned = np.random.default_rng(1).permutation(errors)
+    assert recent_accuracy(threshold, sure, turned, weeks, TARGET)[0] > TARGET
 
 
 def test_audits_of_one_moment_have_no_trend() -> None:

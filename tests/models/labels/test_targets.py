@@ -1,5 +1,6 @@
 """What classifiers are asked to predict, in the forms in which people hold it."""
 
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -68,3 +69,44 @@ def test_columns_follow_their_names() -> None:
         in_order_of(FRAME, np.array(["crop", "fog"]), "scores")
     with pytest.raises(ValueError, match="it has the column 'storm'"):
         in_order_of(FRAME, np.array(["crop"]), "scores")
+
+
+def nfd(name: str) -> str:
+    return unicodedata.normalize("NFD", name)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [["fièvre", "toux"], [nfd("fièvre")], ["toux ", "toux"], []],
+        pd.DataFrame([[1, 1], [1, 0], [0, 1], [0, 0]], columns=[nfd("fièvre"), "toux\u200b"]),
+    ],
+    ids=["lists", "frame"],
+)
+def test_names_that_look_alike_are_one_label(y: Any) -> None:
+    targets = read_targets(y)
+    assert targets.classes.tolist() == ["fièvre", "toux"]
+    assert targets.labels.toarray().tolist() == [[1, 1], [1, 0], [0, 1], [0, 0]]
+
+
+def test_classes_that_look_alike_are_one_class() -> None:
+    for y in (np.array(["fièvre", nfd("fièvre"), "fièvre "]), pd.Series(["fièvre", nfd("fièvre")])):
+        assert read_targets(y).classes.tolist() == ["fièvre"]
+
+
+def test_columns_are_found_in_any_spelling() -> None:
+    frame = pd.DataFrame([[1, 0]], columns=["toux ", nfd("fièvre")])
+    ordered = in_order_of(frame, np.array(["fièvre", "toux"]), "y")
+    assert ordered.to_numpy().tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("y", "fault"),
+    [
+        (pd.DataFrame([[1, 0]], columns=["toux", "toux "]), "'toux' is named twice"),
+        ([["toux"], [" "]], "row 1 of y holds a label without a name"),
+    ],
+)
+def test_names_that_name_nothing_or_two_things_are_refused(y: Any, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        read_targets(y)

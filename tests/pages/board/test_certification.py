@@ -6,8 +6,8 @@ from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser
-from tests.edge import Service
-from tests.loop import RIGHT, WRONG, settle_all, unlike
+from tests.kit.edge import Service
+from tests.kit.loop import RIGHT, WRONG, settle_all, unlike
 from tests.samples import ADMIN, ANN, LEAD, change
 
 PAGE = "/board/certifications"
@@ -41,10 +41,10 @@ def test_certifying_asks_first_and_says_what_it_spends(admin: Browser, service: 
     audit(service, 4)
     assert f'href="{ASK}"' in admin.get(PAGE).text
     question = admin.get(ASK).text
-    assert "new since the last attempt. This one spends 2.50 % of the 5.00 % risk that is left" in (
-        question
+    assert (
+        "new since the last attempt. Certify now uses part of the reserve: 0.13 % risk" in question
     )
-    assert "makes the next attempt by itself" in question
+    assert "The schedule tests by itself after" in question
     admin.submit(ASK, {"csrf": admin.token("/account")})
     assert len(service.services.jobs.page(ADMIN).items) == 1
 
@@ -55,6 +55,8 @@ def test_without_new_audits_there_is_nothing_to_gain(admin: Browser, service: Se
     question = admin.get(ASK).text
     assert "Nothing to gain now" in question
     assert "0 of " in question
+    assert "reserve" not in question
+    assert '<button type="submit" class="danger">' not in question
     refused = admin.submit(ASK, {"csrf": admin.token("/account")})
     assert refused.status_code == 409
     assert "find the same" in refused.text
@@ -66,10 +68,20 @@ def test_without_new_audits_there_is_nothing_to_gain(admin: Browser, service: Se
 def test_what_holds_is_said_though_a_later_attempt_proves_nothing(
     admin: Browser, service: Service
 ) -> None:
-    audit(service, 40)
+    audit(service, 60)
     (proof,) = service.services.certification.certify()
     assert proof.threshold == 0.9
-    audit(service, 5, first=40, right=False)
+    shown = admin.get(f"{PAGE}/{proof.id}").text
+    right = proof.evidence.n_above
+    for sentence in (
+        "At least 80 % of the sets from a confidence of 0.9 up are right; these are 100 % of",
+        f"This rests on {right} blind readings of such sets, {right} of them right.",
+        "The chance that it is wrong is at most 5 %, shared by all attempts.",
+        "No more can be sent.",
+        "0 % of the audited messages are copies of another one.",
+    ):
+        assert sentence in shown
+    audit(service, 5, first=60, right=False)
     assert service.services.certification.certify()[0].threshold is None
     assert "sent under it too" in admin.get(f"{PAGE}/{proof.id}").text
     holds = "from 0.9, holds until another one takes its place"

@@ -16,7 +16,7 @@ from setwise.service.domain.recalibration.report import (
 )
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser
-from tests.edge import PASSWORD, Service
+from tests.kit.edge import PASSWORD, Service
 from tests.samples import (
     ADMIN,
     ANN,

@@ -9,7 +9,7 @@ import pytest
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.labels import Additions, LabelState
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.kit.edge import Service
 
 LABELS = "/board/labels"
 NAMES = [f"L{number:03}" for number in range(60)] + ["=risky"]
@@ -147,6 +147,28 @@ def test_a_lead_renames_and_merges_only_after_a_question(service: Service, lead:
     assert state_of(service, "flood") is LabelState.MERGED
     assert '<span class="label">L001</span>' in lead.get(document).text
     assert "Nothing is left to decide" in lead.get(f"{LABELS}/label?label=flood").text
+
+
+def test_labels_of_an_erased_document_are_offered_and_removed_after_a_question(
+    service: Service, lead: Browser
+) -> None:
+    prediction = proposed(service, "Quuxword, Jane", "flood").rpartition("/")[2]
+    accepted = fields(lead.get(f"{LABELS}/label?label=flood").text)
+    lead.submit(f"{LABELS}/label/accept", accepted)
+    assert "May name a person" not in lead.get(LABELS).text
+    service.services.texts.erase(SYSTEM, prediction_id=prediction)
+    offered = lead.get(LABELS).text.partition("May name a person")[2].partition(">Proposed<")[0]
+    assert ("Quuxword, Jane" in offered, "flood" in offered) == (True, False)
+    page = lead.get(f"{LABELS}/label?label=Quuxword%2C+Jane").text
+    asked = lead.submit(f"{LABELS}/label/forget", fields(page))
+    assert "cannot be undone" in asked.text
+    assert state_of(service, "Quuxword, Jane") is LabelState.PROPOSED
+    done = lead.submit(f"{LABELS}/label/forget", fields(asked.text))
+    assert done.status_code == 303
+    shown = lead.get(done.headers["location"]).text
+    assert ("The label is removed." in shown, "Quuxword" in shown) == (True, False)
+    life = lead.get(f"/documents/{prediction}").text
+    assert "Quuxword" not in life
 
 
 def test_only_leads_and_administrators_decide(service: Service, lead: Browser) -> None:

@@ -6,7 +6,7 @@ from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.kit.edge import Service
 from tests.samples import ADMIN, change
 
 PAGE = "/board/certifications"

@@ -12,8 +12,8 @@ from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.segments import ALL, GateState, SegmentBy
 from setwise.service.pages.board.policy import HERE, retested, typed, wanted
 from tests.browsing import Browser
-from tests.edge import Service
 from tests.fakes import START
+from tests.kit.edge import Service
 from tests.samples import ADMIN, certification
 
 RULES = [
@@ -62,7 +62,9 @@ def test_who_may_not_change_the_policy_previews_a_change(service: Service, role:
     browser = Browser(service)
     browser.sign_in()
     page = browser.get(HERE).text
-    assert "administrators change the policy" in page
+    assert "Try another policy" in page
+    assert "Only administrators can save" in page
+    assert "Save policy" not in page
     sent = fields(page) | {"target_accuracy": ["91"]}
     preview = browser.submit(f"{HERE}/preview", sent)
     assert (preview.status_code, "An administrator can save it." in preview.text) == (200, True)

@@ -12,8 +12,8 @@ from setwise.service.domain.jobs import JobState
 from setwise.service.domain.recalibration.report import CalibratorComparison
 from setwise.service.pages.board.sections import SECTIONS
 from tests.browsing import Browser
-from tests.edge import Service
 from tests.fakes import START
+from tests.kit.edge import Service
 from tests.samples import calibration, calibration_report, job, model
 
 

@@ -3,8 +3,8 @@
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.webhooks import EndpointChange, ReceiverResponse
 from tests.browsing import Browser
-from tests.edge import Service
 from tests.fakes import START
+from tests.kit.edge import Service
 
 
 def signed_in(service: Service, login: str) -> Browser:
@@ -21,7 +21,7 @@ def test_the_first_failure_is_on_the_board_and_on_the_start_page(service: Servic
     service.fix_threshold(0.5)
     service.predict("0.9")
     hooks.route()
-    (parcel,) = hooks.claim({}, room=9, share=9)
+    (parcel,) = hooks.claim({}, otherwise=9)
     for page in ("/board/webhooks", "/"):
         assert "failed and is retried" not in browser.get(page).text
     hooks.record([(parcel.delivery, ReceiverResponse(START, 0.1, 500))])

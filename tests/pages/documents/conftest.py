@@ -4,7 +4,7 @@ import pytest
 
 from setwise.service.domain.accounts.callers import Role
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.kit.edge import Service
 
 
 @pytest.fixture

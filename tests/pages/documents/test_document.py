@@ -4,8 +4,8 @@ import re
 
 from setwise.service.domain.accounts.callers import Role
 from tests.browsing import Browser
-from tests.edge import Service
 from tests.fakes import FakePredictor
+from tests.kit.edge import Service
 
 
 def reviewed(service: Service, labels: list[str]) -> str:

@@ -12,7 +12,7 @@ from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.pages.documents.filters import FILTERS
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.kit.edge import Service
 
 
 def test_an_empty_list_says_so(browser: Browser) -> None:

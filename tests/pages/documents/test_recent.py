@@ -8,7 +8,7 @@ from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.kit.edge import Service
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from setwise.service.domain.accounts.callers import Role
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.kit.edge import Service
 
 
 def press(browser: Browser, act: str, *, at: str = "/documents", **given: object) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""A dump of PostgreSQL holds rows alone: what was planted in a database or a file never runs."""
+"""A dump holds rows alone: what was planted in a database or a file never runs."""
 
 import json
 from collections.abc import Callable
@@ -10,22 +10,30 @@ from sqlalchemy import Engine, text
 
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import backup, rows, structure
-from tests.cli.running import content
+from tests.cli.running import facts
 from tests.samples import key
 from tests.stores.upkeep.test_structure import PLANTED
 
-pytestmark = pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
+ON_POSTGRES = pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
 
-PLANTS = (
-    """CREATE FUNCTION planted() RETURNS trigger LANGUAGE plpgsql AS
+PLANTS = {
+    "sqlite": (
+        PLANTED["sqlite"],
+        "CREATE VIEW planted_view AS SELECT * FROM api_keys",
+        "CREATE TABLE planted_table AS SELECT 1 AS x",
+        "DROP TRIGGER audit_events_keep_delete",
+    ),
+    "postgresql": (
+        """CREATE FUNCTION planted() RETURNS trigger LANGUAGE plpgsql AS
        $$ BEGIN NEW.role := 'admin'; RETURN NEW; END $$""",
-    "CREATE TRIGGER planted BEFORE INSERT ON api_keys FOR EACH ROW EXECUTE FUNCTION planted()",
-    PLANTED["postgresql"],
-    "CREATE VIEW planted_view AS SELECT * FROM api_keys",
-    "CREATE TABLE planted_table AS SELECT 1 AS x",
-    "ALTER TABLE api_keys ALTER COLUMN role SET DEFAULT 'admin'",
-    "DROP TRIGGER audit_events_keep_delete ON audit_events",
-)
+        "CREATE TRIGGER planted BEFORE INSERT ON api_keys FOR EACH ROW EXECUTE FUNCTION planted()",
+        PLANTED["postgresql"],
+        "CREATE VIEW planted_view AS SELECT * FROM api_keys",
+        "CREATE TABLE planted_table AS SELECT 1 AS x",
+        "ALTER TABLE api_keys ALTER COLUMN role SET DEFAULT 'admin'",
+        "DROP TRIGGER audit_events_keep_delete ON audit_events",
+    ),
+}
 
 
 def url_of(engine: Engine) -> str:
@@ -37,14 +45,14 @@ def test_what_was_planted_in_a_database_does_not_come_back(
 ) -> None:
     with Transactions(engine)() as transaction:
         transaction.keys.add(key())
-    before = content(url_of(engine))
+    before = facts(url_of(engine))
     with engine.begin() as connection:
-        for statement in PLANTS:
+        for statement in PLANTS[engine.dialect.name]:
             connection.execute(text(statement))
     backup.dump(engine, tmp_path / "dump")
     backup.load(empty_engine, tmp_path / "dump")
     structure.refuse_foreign(empty_engine)
-    assert content(url_of(empty_engine)) == before
+    assert facts(url_of(empty_engine)) == before
 
 
 def _header(**members: object) -> Callable[[dict[str, bytes]], None]:
@@ -91,19 +99,36 @@ def test_no_statement_in_a_dump_runs_and_a_refused_one_changes_nothing(
     with ZipFile(tmp_path / "dump", "w") as archive:
         for name, member in members.items():
             archive.writestr(name, member)
-    before = content(url_of(engine))
+    before = facts(url_of(engine))
     with pytest.raises(ValueError, match=reason):
         backup.load(engine, tmp_path / "dump")
-    assert content(url_of(engine)) == before
+    assert facts(url_of(engine)) == before
 
 
 def test_a_dump_of_another_tool_is_refused(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "dump").write_bytes(b"PGDMP\x01\x0e\x00CREATE TABLE planted (x INT);")
     with pytest.raises(ValueError, match="is damaged"):
         backup.load(engine, tmp_path / "dump")
-    assert "planted" not in content(url_of(engine))
+    assert "planted" not in facts(url_of(engine))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b"[]", b"{}", b'["one"]', b"[" * 9_000, b"not json", b"\xff\xfe"],
+)
+def test_a_row_of_another_form_is_refused(engine: Engine, tmp_path: Path, line: bytes) -> None:
+    backup.dump(engine, tmp_path / "dump")
+    with ZipFile(tmp_path / "dump") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["api_keys"] = line + b"\n"
+    with ZipFile(tmp_path / "dump", "w") as archive:
+        for name, member in members.items():
+            archive.writestr(name, member)
+    with pytest.raises(ValueError, match="table api_keys do not fit"):
+        backup.load(engine, tmp_path / "dump")
+
+
+@ON_POSTGRES
 def test_a_database_that_cannot_be_emptied_is_named_and_stays(
     engine: Engine, tmp_path: Path
 ) -> None:

@@ -1,14 +1,9 @@
 """A database whose structure is not what the migrations make is named, part by part."""
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-
 import pytest
 from sqlalchemy import Engine, text
 
-from setwise.service.stores.database import create, sqlite_path
-from setwise.service.stores.upkeep import migrate, structure
+from setwise.service.stores.upkeep import structure
 
 PLANTED = {
     "sqlite": "CREATE TRIGGER planted AFTER INSERT ON api_keys"
@@ -56,23 +51,3 @@ def test_a_trigger_that_was_disabled_or_whose_function_was_replaced_is_named(
     with pytest.raises(ValueError, match="trigger outcomes_keep_rows of outcomes was changed") as e:
         structure.refuse_foreign(engine)
     assert "function setwise_refuse_change" in str(e.value)
-
-
-def test_a_file_that_is_damaged_or_no_database_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "dump"
-    path.write_bytes(b"no database" * 1_000)
-    with pytest.raises(ValueError, match="damaged"):
-        structure.refuse_foreign_file(path)
-    path.write_bytes(b"")
-    with pytest.raises(ValueError, match="empty"):
-        structure.refuse_foreign_file(path)
-    engine = create(f"sqlite:///{tmp_path / 'real.db'}")
-    migrate.upgrade(engine)
-    with closing(sqlite3.connect(sqlite_path(engine))) as connection:
-        connection.execute("VACUUM INTO ?", (str(tmp_path / "sound"),))
-    engine.dispose()
-    structure.refuse_foreign_file(tmp_path / "sound")
-    content = (tmp_path / "sound").read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="damaged"):
-        structure.refuse_foreign_file(path)

@@ -1,0 +1,198 @@
+"""Files that commands write: whole or not at all, and never over what they read."""
+
+import errno
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+from setwise.service.cli.console import CommandError
+
+_DESCRIPTOR = re.compile(r"/dev/(std(in|out|err)|fd/\d+)|/proc/[^/]+/(task/\d+/)?fd/\d+")
+"""Paths of files that this process has open; their content is not this command's alone."""
+
+_BESIDE = ("labels.txt", "labels.txt.gz", "features.txt", "features.txt.gz")
+"""Files that are read with a file of data."""
+
+_MOST_LINKS = 40
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES}
+"""Such as a file that is mounted by itself into a container."""
+
+
+@contextmanager
+def written_whole(path: Path, inputs: Sequence[Path | str | None] = ()) -> Iterator[TextIO]:
+    """Open a file that appears under its name only when complete.
+
+    A device, a FIFO or a descriptor is written as it is; a link stays, and its target is written.
+
+    Raises `CommandError` if it cannot be written, or is one of the files that the command reads.
+
+    ``inputs``: Files and folders that the command reads, `-` for standard input.
+    """
+    if path.is_dir():
+        raise CommandError(f"{path}: this is a folder; name a file")
+    refuse_inputs(path, inputs)
+    with naming(path):
+        if _is_written_as_it_is(path):
+            with _stream(path) as file:
+                yield file
+            return
+        with _draft(path) as (draft, file):
+            yield file
+        _publish(draft, Path(os.path.realpath(path)))
+
+
+def refuse_inputs(path: Path, inputs: Sequence[Path | str | None]) -> None:
+    """Raise `CommandError` if ``path`` is a file that the command reads."""
+    try:
+        target = path.stat()
+    except OSError:
+        return
+    if not stat.S_ISREG(target.st_mode):
+        return
+    for source in inputs:
+        if source is not None and _reads(source, path, target):
+            raise CommandError(f"{path}: the command reads this file; name another one to write")
+
+
+def refuse_folder(folder: Path, inputs: Sequence[Path | str | None]) -> None:
+    """Raise `CommandError` if the command reads something in a folder that it replaces."""
+    for source in inputs:
+        if source and Path(source).exists() and Path(source).resolve().is_relative_to(folder):
+            raise CommandError(f"{folder}: {source} lies in it and is read; name another folder")
+
+
+def _reads(source: Path | str, path: Path, target: os.stat_result) -> bool:
+    if str(source) == "-":
+        try:
+            return os.path.samestat(os.fstat(sys.stdin.fileno()), target)
+        except (OSError, ValueError):  # closed, or not a file
+            return False
+    source = Path(source)
+    if source.is_dir():
+        return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(source))
+    files = (source, source.with_suffix(".xml"), *(source.with_name(name) for name in _BESIDE))
+    return any(file.exists() and os.path.samestat(file.stat(), target) for file in files)
+
+
+@contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """Name the file in errors that a full disk raises without one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _FULL:
+            raise CommandError(f"{path}: {error.strerror}") from error
+        raise
+
+
+def _is_written_as_it_is(path: Path) -> bool:
+    """Return whether a path is no plain file, or a descriptor that this process has open."""
+    step = path.absolute()
+    for _ in range(_MOST_LINKS):
+        if _DESCRIPTOR.fullmatch(str(step)):
+            return True
+        if not step.is_symlink():
+            break
+        step = Path(os.path.normpath(step.parent / step.readlink()))
+    return path.exists() and not path.is_file()
+
+
+@contextmanager
+def _stream(path: Path) -> Iterator[TextIO]:
+    """Open a device, FIFO or descriptor; nothing in it is cut off."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+        yield file
+
+
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """Name standard output in errors of a command that writes to it, also at its end."""
+    with naming("standard output"):
+        yield
+        sys.stdout.flush()
+
+
+@contextmanager
+def _draft(path: Path) -> Iterator[tuple[Path, TextIO]]:
+    """Open a new file beside the target of a path; at an error, remove it."""
+    target = Path(os.path.realpath(path))
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}-")
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    draft = Path(name)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+            yield draft, file
+    except BaseException:
+        draft.unlink()
+        raise
+
+
+def _publish(draft: Path, target: Path) -> None:
+    """Give a complete file its name; one that is there keeps its permissions and hard links."""
+    there = target.stat() if target.exists() else None
+    draft.chmod(0o666 & ~_umask() if there is None else stat.S_IMODE(there.st_mode))
+    try:
+        if there is not None and (there.st_nlink > 1 or not _replaced(draft, target)):
+            shutil.copyfile(draft, target)
+        elif there is None:
+            draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _replaced(draft: Path, target: Path) -> bool:
+    try:
+        draft.replace(target)
+    except OSError as error:
+        if error.errno not in _NOT_REPLACEABLE:
+            raise
+        return False
+    return True
+
+
+def _unwritable(path: Path, error: OSError) -> CommandError:
+    reason = error.strerror or type(error).__name__
+    return CommandError(f"{path}: cannot be written ({reason}); name another file")
+
+
+@contextmanager
+def seekable(file: BinaryIO) -> Iterator[BinaryIO]:
+    """Yield a file that can be sought in; what is written to it goes to ``file`` at the end."""
+    if file.seekable():
+        yield file
+        return
+    with tempfile.TemporaryFile() as whole:
+        yield cast("BinaryIO", whole)
+        whole.seek(0)
+        shutil.copyfileobj(whole, file)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read; it appears under its name when complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path = Path(os.path.realpath(path))
+    draft = path.with_name(f".{path.name}-new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+    draft.replace(path)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,359 @@
+"""Evidence about predictions; the one reader of the table `checks`.
+
+Rows of predictions are wide, so content is read only where labels or metadata are asked for.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    RowMapping,
+    Select,
+    and_,
+    func,
+    or_,
+    select,
+    true,
+    union,
+)
+
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.evidence import CONFIDENT, CheckedDocument
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.routing.audits import AuditRole
+from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
+from setwise.service.domain.truth import Check
+from setwise.service.stores.columns.rows import Store, by_scorer, in_segment, of_row
+from setwise.service.stores.columns.types import opened
+from setwise.service.stores.tables import (
+    AUDIT_READ,
+    AUDITED,
+    CONTRADICTING,
+    READ_TWICE,
+    checks,
+    other_scores,
+    predictions,
+)
+
+SLACK = timedelta(days=1)
+"""Bound on clock skew: no check is older than its prediction by more than this."""
+
+SENDABLE = predictions.c.reason.not_in([Reason.OUT_OF_DOMAIN.value, Reason.RULE.value])
+PREDICTED = predictions.c.confidence.is_not(None)  # the index of reports has it
+"""Condition that a model answered; what people say before there is one is about no model."""
+ANSWERED = checks.c.model_version.is_not(None)
+"""The same of a check."""
+PROVES = predictions.c.audit_role == AuditRole.CERTIFICATION.value
+
+_MADE = predictions.c
+_CHECK = checks.c
+_COLUMNS = (
+    _MADE.id,
+    _MADE.client_id,
+    _MADE.document_id,
+    _MADE.model_version,
+    _MADE.calibrator_version,
+    _MADE.confidence,
+    _MADE.decision,
+    _MADE.reason,
+    _MADE.policy_version,
+    _MADE.created_at,
+    _MADE.audit_role,
+    _MADE.draw,
+    _MADE.inclusion_probability,
+    _MADE.audit_chance,
+    _MADE.in_rest,
+    _MADE.segment,
+    _MADE.uncalibrated,
+    _MADE.earlier_versions,
+)
+_FIRST = _MADE.candidates[0].label("first")  # the others make up most of the row
+_CONTENT = (_FIRST, _MADE.metadata, _MADE.purged_at)
+
+
+_ENDED = "waits", "audit_agreed", "lead_agreed", "reread", "reread_rate", "reread_draw"
+_COUNTED = (
+    _MADE.id,
+    _MADE.client_id,
+    _MADE.document_id,
+    _MADE.confidence,
+    _MADE.decision,
+    _MADE.reason,
+    _MADE.policy_version,
+    _MADE.created_at,
+    _MADE.audit_role,
+    _MADE.draw,
+    _MADE.segment,
+    _CHECK.answered_at,
+    *(_CHECK[name] for name in _ENDED),
+)
+
+
+class Another(NamedTuple):
+    """A scorer whose answers to the documents are in question, not the ones that were given."""
+
+    scorer: Scorer
+    held_back: bool = False
+
+
+class EvidenceStore(Store):
+    """Evidence about predictions."""
+
+    def audited(self, scorer: Scorer) -> list[CheckedDocument]:
+        """Return the certification audits that a scorer answered or scored, oldest first."""
+        answered = or_(by_scorer(predictions, scorer), _MADE.id.in_(_scored(scorer)))
+        return self._about(Another(scorer), and_(AUDITED, PROVES, answered))
+
+    def counted(self, scorer: Scorer) -> list[CheckedDocument]:
+        """Return the certification audits of what a scorer answered, oldest first.
+
+        They have no content, and checks say only how the audit ended: enough to count them.
+        """
+        query = select(*_COUNTED).select_from(predictions)
+        query = query.outerjoin(checks, _CHECK.prediction_id == _MADE.id)
+        own = query.where(AUDITED, PROVES, by_scorer(predictions, scorer)).order_by(_MADE.id)
+        return self._every(own, lambda row: _to_counted(scorer, row))
+
+    def others_answered(self, scorer: Scorer) -> bool:
+        """Return whether a scorer has scored what others answered."""
+        return self._connection.execute(_scored(scorer).limit(1)).first() is not None
+
+    def held_back(self, scorer: Scorer) -> list[CheckedDocument]:
+        """Return what a scorer scored and another one held back from audits, oldest first.
+
+        That is what would have been drawn for one.
+        """
+        others = _MADE.model_version != scorer.model_version
+        kept_back = and_(~SENDABLE, others, _MADE.draw < _MADE.audit_chance)
+        return self._about(
+            Another(scorer, held_back=True), and_(kept_back, _MADE.id.in_(_scored(scorer)))
+        )
+
+    def watched(
+        self, scorer: Scorer, *, after: str | None, limit: int, segment: Segment = ALL_DOCUMENTS
+    ) -> list[CheckedDocument]:
+        """Return the newest audits of sent or sendable predictions, ordered by prediction.
+
+        ``after``: Return only predictions with greater ids.
+        ``segment``: Return only predictions of it.
+        """
+        newest = _query().where(watched(scorer, after), in_segment(_MADE.segment, segment))
+        return self._every(newest.order_by(_MADE.id.desc()).limit(limit), _to_document)[::-1]
+
+    def recent(self, limit: int, *, with_content: bool) -> list[CheckedDocument]:
+        """Return the most recent predictions, newest first."""
+        query = _query(*(_CONTENT if with_content else ())).where(PREDICTED)
+        return self._every(query.order_by(_MADE.id.desc()).limit(limit), _to_document)
+
+    def of_model(self, model_version: str, *, limit: int) -> list[CheckedDocument]:
+        """Return a model's predictions that were answered, newest first."""
+        query = _answered().where(_CHECK.model_version == model_version)
+        return self._every(query.order_by(_CHECK.prediction_id.desc()).limit(limit), _to_document)
+
+    def audits_read(self) -> list[CheckedDocument]:
+        """Return the documents that an auditor has read, oldest first."""
+        return self._oldest_first(AUDIT_READ)
+
+    def read_twice(self) -> list[CheckedDocument]:
+        """Return the ordinary reviews that a second person has repeated blindly, oldest first."""
+        return self._oldest_first(READ_TWICE)
+
+    def checked(
+        self,
+        since: datetime,
+        limit: int,
+        *,
+        before: datetime | None = None,
+        segment: Segment = ALL_DOCUMENTS,
+    ) -> list[CheckedDocument]:
+        """Return the most recently checked predictions made since ``since``, oldest first.
+
+        At most ``limit`` that people have reviewed, and at most ``limit`` with an outcome.
+        """
+        ids = union(
+            *(
+                select(
+                    select(_CHECK.prediction_id)
+                    .where(at >= since - SLACK, in_segment(_CHECK.segment, segment))
+                    .where(*([] if before is None else [_CHECK.predicted_at < before]))
+                    .order_by(at.desc())
+                    .limit(limit)
+                    .subquery()
+                    .c.prediction_id
+                )
+                for at in (_CHECK.decided_at, _CHECK.reported_at)
+            )
+        )
+        query = _answered(*_CONTENT).where(_MADE.id.in_(ids), _MADE.created_at >= since, PREDICTED)
+        return self._every(query.order_by(_MADE.id), _to_document)
+
+    def undecided(
+        self, since: datetime, *, before: datetime | None = None, segment: Segment = ALL_DOCUMENTS
+    ) -> int:
+        """Count confident documents whose auditor's contradiction waits for a lead."""
+        query = select(func.count()).where(
+            AUDIT_READ,
+            ~_CHECK.audit_agreed,
+            _CHECK.waits,
+            _CHECK.reason.in_([reason.value for reason in CONFIDENT]),
+            _CHECK.predicted_at >= since,
+            in_segment(_CHECK.segment, segment),
+            *([] if before is None else [_CHECK.predicted_at < before]),
+        )
+        return int(self._connection.execute(query).scalar_one())
+
+    def count(self) -> int:
+        """Count the predictions of which anything is known."""
+        query = select(func.count()).select_from(checks).where(ANSWERED)
+        return int(self._connection.execute(query).scalar_one())
+
+    def _about(self, of: Another, chosen: ColumnElement[bool]) -> list[CheckedDocument]:
+        """Return documents with a scorer's answers to them, oldest first."""
+        query = (
+            _query(
+                *_CONTENT,
+                other_scores.c.confidence.label("other_confidence"),
+                other_scores.c.labels.label("other_labels"),
+            )
+            .outerjoin(
+                other_scores,
+                and_(other_scores.c.prediction_id == _MADE.id, by_scorer(other_scores, of.scorer)),
+            )
+            .where(chosen)
+            .order_by(_MADE.id)
+        )
+        return self._every(query, lambda row: _with_answer_of(of, row))
+
+    def _oldest_first(self, condition: ColumnElement[bool]) -> list[CheckedDocument]:
+        # Sorted here: with ORDER BY, the database would scan all answers in order instead of
+        # finding the few that match.
+        # The databases start from the partial index of the condition.
+        matches = _answered().where(has_check(_MADE.id, condition))
+        found = self._every(matches, _to_document)
+        return sorted(
+            found, key=lambda document: (document.check and document.check.first_id) or ""
+        )
+
+
+def watched(scorer: Scorer, after: str | None) -> ColumnElement[bool]:
+    """Return the condition that the breaker watches a prediction's audit."""
+    return and_(
+        AUDITED,
+        PROVES,
+        by_scorer(predictions, scorer),
+        or_(_MADE.decision == Decision.AUTO.value, _MADE.reason == Reason.AUDIT.value),
+        true() if after is None else _MADE.id > after,
+    )
+
+
+def has_check(
+    prediction_id: ColumnElement[str], *conditions: ColumnElement[bool]
+) -> ColumnElement[bool]:
+    """Return the condition that something is known about a prediction."""
+    return prediction_id.in_(select(_CHECK.prediction_id).where(*conditions))
+
+
+CONTRADICTED = has_check(_MADE.id, CONTRADICTING)
+AUDITOR_AGREED = has_check(_MADE.id, AUDIT_READ, _CHECK.audit_agreed)
+AUDITOR_CONTRADICTED = has_check(_MADE.id, AUDIT_READ, ~_CHECK.audit_agreed)
+
+
+def _scored(scorer: Scorer) -> Select[tuple[str]]:
+    return select(other_scores.c.prediction_id).where(by_scorer(other_scores, scorer))
+
+
+def _query(*more: ColumnElement[Any]) -> Select[Any]:  # Any: of several types
+    joined = _CHECK.prediction_id == _MADE.id
+    return select(*_COLUMNS, checks, *more).select_from(predictions).outerjoin(checks, joined)
+
+
+def _answered(*more: ColumnElement[Any]) -> Select[Any]:  # Any: as above
+    joined = _CHECK.prediction_id == _MADE.id
+    return select(*_COLUMNS, checks, *more).select_from(predictions).join(checks, joined)
+
+
+def _to_document(row: RowMapping) -> CheckedDocument:
+    """Return the document in a row of `_query`, with the set that was answered."""
+    check = None if row[_CHECK.prediction_id] is None else to_check(row)
+    content = _FIRST in row
+    return CheckedDocument(
+        id=row[_MADE.id],
+        client_id=row[_MADE.client_id],
+        name=row[_MADE.document_id] or row[_MADE.id],
+        scorer=Scorer(row[_MADE.model_version], row[_MADE.calibrator_version]),
+        confidence=row[_MADE.confidence],
+        decision=Decision(row[_MADE.decision]),
+        reason=Reason(row[_MADE.reason]),
+        policy_version=row[_MADE.policy_version],
+        created_at=row[_MADE.created_at],
+        role=AuditRole(row[_MADE.audit_role]),
+        draw=row[_MADE.draw],
+        inclusion_probability=row[_MADE.inclusion_probability],
+        audit_chance=row[_MADE.audit_chance],
+        in_rest=row[_MADE.in_rest],
+        check=check,
+        reread_rate=None if check is None else check.reread_rate,
+        reread_draw=None if check is None else check.reread_draw,
+        segment=row[_MADE.segment],
+        labels=tuple(row[_FIRST]["labels"]) if content else (),
+        metadata=_metadata(row) if content else None,
+        uncalibrated=row[_MADE.uncalibrated] or False,
+        earlier_versions=row[_MADE.earlier_versions],
+    )
+
+
+def _to_counted(scorer: Scorer, row: RowMapping) -> CheckedDocument:
+    """Return the document in a row of `EvidenceStore.counted`."""
+    check, id_, answered_at = None, row[_MADE.id], row[_CHECK.answered_at]
+    if answered_at is not None:
+        ended = {name: row[_CHECK[name]] for name in _ENDED}
+        check = Check(id_, ended["audit_agreed"] is False, answered_at, **ended)
+    return CheckedDocument(
+        id=id_,
+        client_id=row[_MADE.client_id],
+        name=row[_MADE.document_id] or id_,
+        scorer=scorer,
+        confidence=row[_MADE.confidence],
+        decision=Decision(row[_MADE.decision]),
+        reason=Reason(row[_MADE.reason]),
+        policy_version=row[_MADE.policy_version],
+        created_at=row[_MADE.created_at],
+        role=AuditRole(row[_MADE.audit_role]),
+        draw=row[_MADE.draw],
+        check=check,
+        reread_rate=None if check is None else check.reread_rate,
+        reread_draw=None if check is None else check.reread_draw,
+        segment=row[_MADE.segment],
+    )
+
+
+def _with_answer_of(of: Another, row: RowMapping) -> CheckedDocument:
+    """Return the document in a row of `_about`, with the set of that scorer."""
+    document = _to_document(row)
+    confidence, labels = row["other_confidence"], row["other_labels"]
+    return document._replace(
+        confidence=document.confidence if confidence is None else confidence,
+        labels=document.labels if labels is None else tuple(labels),
+        own=document.scorer.model_version == of.scorer.model_version,
+        held_back=of.held_back,
+    )
+
+
+def _metadata(row: RowMapping) -> Mapping[str, object] | None:
+    if row[_MADE.purged_at] is not None:
+        return None
+    metadata: Mapping[str, object] | None = opened(
+        row[_MADE.metadata], row[_MADE.id], row[_MADE.client_id], otherwise=None
+    )
+    return metadata
+
+
+def to_check(row: RowMapping) -> Check:
+    """Return the check in a row with the columns of its table."""
+    labels = {
+        name: None if row[_CHECK[name]] is None else tuple(row[_CHECK[name]])
+        for name in ("labels", "audit_labels", "lead_labels")
+    }
+    return of_row(Check, checks, row, **labels)

@@ -1,0 +1,239 @@
+"""``db move``: everything from one database to another, or nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.exc import OperationalError
+
+from setwise.service.domain.documents import DocumentFilter
+from setwise.service.domain.predictions import Document
+from setwise.service.stores.database import create
+from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.upkeep import backup, migrate, revisions, rows, structure
+from setwise.service.stores.upkeep.rows import TableDigest
+from tests.cli.installation import fill
+from tests.cli.running import refusal, status
+from tests.kit.databases import ON_BOTH
+from tests.samples import add_predictions, prediction
+from tests.trained import Artifacts
+
+pytestmark = pytest.mark.slow
+
+SETWISE = Path(sys.executable).with_name("setwise")
+MANY = 100_000
+PATIENCE_S = 600.0
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Engine]:
+    engine = create(url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def digests(url: str) -> dict[str, TableDigest]:
+    """Return how many rows each table has and their digest, the same on both databases."""
+    with opened(url) as engine, rows.snapshot(engine) as connection:
+        sums = {}
+        for name, columns in rows.describe(connection).tables.items():
+            digest = TableDigest()
+            for line in rows.lines(connection, name, columns):
+                digest = digest.with_row(line)
+            sums[name] = digest
+        return sums
+
+
+@pytest.fixture
+def other_url(request: pytest.FixtureRequest, database_kind: str, tmp_path: Path) -> str:
+    """Return the URL of an empty database of the other kind."""
+    if database_kind == "postgresql":
+        return f"sqlite:///{tmp_path / 'moved.db'}"
+    url: str = request.getfixturevalue("empty_postgres_url")
+    return url
+
+
+@pytest.fixture
+def here(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let commands work on the database, and return its URL."""
+    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("SETWISE_DATABASE_URL", database_url)
+    return database_url
+
+
+@ON_BOTH
+def test_everything_moves_to_the_other_kind_of_database_and_back(
+    here: str,
+    other_url: str,
+    tmp_path: Path,
+    artifacts: Artifacts,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fill(tmp_path / "data", here, artifacts.text)
+    before = digests(here)
+    assert before["predictions"].rows == 3
+    assert status("db", "move", other_url) == 0
+    assert f"{sum(each.rows for each in before.values()):,} rows moved" in capsys.readouterr().out
+    assert digests(here) == before
+    assert digests(other_url) == before
+    with opened(other_url) as engine:
+        structure.refuse_foreign(engine)
+    assert "not empty" in refusal(capsys, "db", "move", other_url)
+    monkeypatch.setenv("SETWISE_DATABASE_URL", other_url)
+    assert status("doctor") == 0
+    back = f"sqlite:///{tmp_path / 'back.db'}"
+    assert status("db", "move", back) == 0
+    assert digests(back) == before
+    for url in (other_url, back):  # the moved database goes on
+        with opened(url) as engine:
+            begin = Transactions(engine)
+            made = prediction(document=Document(id=None, text="wholly new"))
+            with begin() as transaction:
+                add_predictions(transaction, made)
+                while transaction.texts.index_words(100):
+                    pass
+                asked = DocumentFilter(text="verdict")
+                assert len(transaction.documents.ids(asked, most=9)) == 1
+
+
+@ON_BOTH
+def test_an_archive_is_restored_into_the_other_kind_of_database(
+    here: str,
+    other_url: str,
+    tmp_path: Path,
+    artifacts: Artifacts,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fill(tmp_path / "data", here, artifacts.text)
+    assert status("backup", tmp_path / "all.zip") == 0
+    monkeypatch.setenv("SETWISE_DATABASE_URL", other_url)
+    assert status("restore", tmp_path / "all.zip") == 0
+    assert digests(other_url) == digests(here)
+
+
+@ON_BOTH
+@pytest.mark.parametrize("stage", ["copy predictions", "verify predictions"])
+def test_a_move_that_ends_half_way_leaves_both_as_they_were(
+    here: str, other_url: str, stage: str
+) -> None:
+    _add(here, 3)
+    before = digests(here)
+
+    def interrupted(_: float, message: str) -> None:
+        if message == stage:
+            raise KeyboardInterrupt
+
+    with opened(here) as source, opened(other_url) as target:
+        with pytest.raises(KeyboardInterrupt):
+            backup.move(source, target, interrupted)
+        assert revisions.current(target) is None
+        assert digests(here) == before
+        assert backup.move(source, target, lambda *_: None) > 3
+    assert digests(other_url) == before
+
+
+@ON_BOTH
+def test_a_row_that_arrives_changed_is_refused(
+    here: str, other_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _add(here, 3)
+    write = rows._write
+
+    def lossy(connection: object, into: object, lines: Iterator[list[object]]) -> None:
+        values = list(lines)
+        write(
+            connection, into, values[1:] if getattr(into, "name", "") == "predictions" else values
+        )  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rows, "_write", lossy)
+    with opened(here) as source, opened(other_url) as target:
+        with pytest.raises(ValueError, match="predictions arrived changed: 3 rows were sent, 2"):
+            backup.move(source, target, lambda *_: None)
+        assert revisions.current(target) is None
+
+
+@ON_BOTH
+def test_nobody_writes_while_everything_moves(here: str, other_url: str) -> None:
+    _add(here, 1)
+    refused = []
+
+    def write(_: float, message: str) -> None:
+        if message != "copy predictions":
+            return
+        plain = create_engine(here, connect_args={"timeout": 0} if "sqlite" in here else {})
+        try:
+            with plain.connect() as connection:
+                if "sqlite" not in here:
+                    connection.execute(text("SET lock_timeout = '10ms'"))
+                connection.execute(text("UPDATE predictions SET confidence = 0.5"))
+        except OperationalError as error:
+            refused.append(str(error))
+        finally:
+            plain.dispose()
+
+    with opened(here) as source, opened(other_url) as target:
+        backup.move(source, target, write)
+    assert len(refused) == 1
+    assert "lock" in refused[0]
+
+
+def test_a_database_of_another_revision_is_not_moved(
+    here: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(here) as engine:
+        migrate.downgrade(engine, "base")
+    target = tmp_path / "new.db"
+    assert "setwise db upgrade" in refusal(capsys, "db", "move", f"sqlite:///{target}")
+    assert not target.exists()
+
+
+def _add(url: str, number: int) -> None:
+    with opened(url) as engine:
+        begin = Transactions(engine)
+        for start in range(0, number, 1_000):
+            with begin() as transaction:
+                add_predictions(
+                    transaction,
+                    *(
+                        prediction(document=Document(id=f"note-{place}", text=f"fever {place}"))
+                        for place in range(start, min(number, start + 1_000))
+                    ),
+                )
+
+
+@pytest.mark.verify  # with three predictions in its twins above
+@ON_BOTH
+def test_a_hundred_thousand_predictions_move_whole_or_not_at_all(
+    here: str, other_url: str, tmp_path: Path
+) -> None:
+    _add(here, MANY)
+    before = digests(here)
+    assert before["predictions"].rows == MANY
+    for stage in ("copy", "verify"):
+        log = tmp_path / f"{stage}.log"
+        with log.open("wb") as lines:
+            moving = subprocess.Popen(
+                [SETWISE, "db", "move", other_url], env=os.environ, stderr=lines
+            )
+            ends = time.monotonic() + PATIENCE_S
+            while f"{stage} predictions" not in log.read_text():
+                assert moving.poll() is None, log.read_text()
+                assert time.monotonic() < ends
+                time.sleep(0.01)
+            moving.send_signal(signal.SIGKILL)
+            moving.wait()
+        with opened(other_url) as target:
+            assert revisions.current(target) is None
+        assert digests(here) == before
+    subprocess.run([SETWISE, "db", "move", other_url], env=os.environ, check=True)
+    assert digests(here) == digests(other_url) == before
