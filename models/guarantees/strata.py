@@ -51,8 +51,10 @@ OF_THE_WEIGHTS = 0.01
 _BOXES = 6  # along each parameter, to begin with
 _ROUNDS = 9  # of halving; then the bound is taken as it is, and stays valid
 _MOST_BOXES = 4_000  # at a time
-_GOLDEN = 35  # steps of the search for the best point; it is flat there
+_HALVINGS = 40  # of where the best point may be
+_TOUCHES = 1e-9  # a part of the share that is 0 but for rounding; with misses it is far larger
 _NONE = 1e-300  # in place of a part that is 0
+_NEARLY_ALL = 1.0 - 1e-9  # in place of a weight of 1, which leaves the rich stratum's share open
 _TIE = 1e-7  # equal values of the statistic differ by the search's error only
 
 
@@ -113,7 +115,8 @@ def two_strata_p_value(rich: Sample, thin: ThinSample, wrong: float, risk: float
     1.0
     """
     for_weights = OF_THE_WEIGHTS * risk
-    surface = _Surface(wrong, *thin.weights(for_weights), rich.reread_rate)
+    least, largest = thin.weights(for_weights)
+    surface = _Surface(wrong, least, min(largest, _NEARLY_ALL), rich.reread_rate)
     observed = surface.root(
         rich,
         thin.n,
@@ -168,27 +171,37 @@ class _Surface(NamedTuple):
             found, missed = found + missed, np.zeros(found.shape)
         free = _free(sample.n, found, missed) + _binomial(n, errors, ratio)
         counts = _Counts(sample.n, n, found, missed, errors)
-        best = np.full(found.shape, -np.inf)
-        for low, high in ((0.0, self.wrong), (self.wrong, self.most_thin)):
-            best = np.maximum(best, self._best(counts, low, high))
+        best = self._best(counts)
         return np.where(under < self.wrong, -np.sqrt(2.0 * np.maximum(free - best, 0.0)), 0.0)
 
-    def _best(self, counts: _Counts, low: float, high: float) -> Floats:
-        """Return the largest logarithm of the likelihood on a concave part of the surface."""
-        weight = self.least if low == 0.0 else self.largest
+    def _best(self, counts: _Counts) -> Floats:
+        """Return the largest logarithm of the likelihood on the surface."""
+        # Two concave parts, searched together along the first axis. With few errors of the thin
+        # stratum, even a rich one that is all wrong may be too good for the hypothesis.
+        least_thin = max(0.0, self.wrong - 1.0 + self.least) / max(self.least, _NONE)
+        ends = np.array([[least_thin, self.wrong], [self.wrong, self.most_thin]])
+        parts = (-1, *[1] * counts.found.ndim)
+        weight = np.array([self.least, self.largest]).reshape(parts)
+        lower, upper = (
+            np.broadcast_to(ends[:, place].reshape(parts), (2, *counts.found.shape))
+            for place in (0, 1)
+        )
+        others = counts.m - counts.errors
 
-        def at(thin: Floats) -> Floats:
-            rich = np.clip((self.wrong - weight * thin) / max(1.0 - weight, _NONE), 0.0, 1.0)
-            return _likelihood(counts, rich, self.rate) + _binomial(counts.m, counts.errors, thin)
+        def rich(thin: Floats) -> Floats:
+            return np.asarray((self.wrong - weight * thin) / np.maximum(1.0 - weight, _NONE))
 
-        ratio = (np.sqrt(5.0) - 1.0) / 2.0
-        lower, upper = (np.full(counts.found.shape, end) for end in (low, high))
-        for _ in range(_GOLDEN):
-            step = ratio * (upper - lower)
-            left, right = upper - step, lower + step
-            better = at(left) > at(right)
-            lower, upper = np.where(better, lower, left), np.where(better, right, upper)
-        return np.maximum(np.maximum(at((lower + upper) / 2.0), at(lower)), at(upper))
+        for _ in range(_HALVINGS):
+            thin = (lower + upper) / 2.0
+            slope = (1.0 - weight) * _slope(counts.errors, others, thin)
+            rises = slope > weight * _rich_slope(counts, rich(thin), self.rate)
+            lower, upper = np.where(rises, thin, lower), np.where(rises, upper, thin)
+        likelihoods = [
+            _likelihood(counts, np.clip(rich(thin), 0.0, 1.0), self.rate)
+            + _binomial(counts.m, counts.errors, thin)
+            for thin in (lower, upper)
+        ]
+        return np.asarray(np.maximum(*likelihoods).max(axis=0))
 
     def most_found(self, sample: Sample, n: int, limit: float) -> Counts:
         """Return the most errors found that fit, by errors of the thin stratum and by misses.
@@ -285,6 +298,27 @@ def _likelihood(counts: _Counts, share: Floats, rate: float) -> Floats:
         + special.xlogy(missed, misses)
         + special.xlogy(n - found - missed, np.maximum(1.0 - best - misses, 0.0))
     )
+
+
+def _slope(found: Floats, others: Floats, share: Floats) -> Floats:
+    """Return the derivative of a binomial likelihood's logarithm by its share."""
+    return np.asarray(found / np.maximum(share, _NONE) - others / np.maximum(1.0 - share, _NONE))
+
+
+def _rich_slope(counts: _Counts, share: Floats, rate: float) -> Floats:
+    """Return the derivative of `_likelihood` by the share of errors."""
+    n, found, missed = counts.n, counts.found, counts.missed
+    unseen = n - found - missed
+    if rate >= 1.0:
+        return _slope(found, unseen, share)
+    # Where the best D is inside its range, it adds nothing to the derivative; where it is as large
+    # as the share itself, it grows with it.
+    best = best_found(n, found, missed, rate, share)
+    hidden = share - best
+    inside = missed / np.maximum(hidden, _NONE) - unseen * rate / np.maximum(
+        1.0 - best - rate * hidden, _NONE
+    )
+    return np.where(hidden > _TOUCHES * share, inside, _slope(found, unseen, share))
 
 
 def _free(n: int, found: Floats, missed: Floats) -> Floats:

@@ -70,10 +70,11 @@ def test_unknown_weights_are_part_of_the_test():
     assert false <= 0.1 * runs + 3 * np.sqrt(runs * 0.09)
 
 
-def test_one_error_more_never_makes_a_proof():
+@pytest.mark.parametrize("documents", [500, 2_500])
+def test_one_error_more_never_makes_a_proof(documents):
     def value(found, missed, thin):
         sample = Sample(120, found, missed, 0.5)
-        return two_strata_p_value(sample, ThinSample(30, thin, 500, 2_500), 0.1, 0.1)
+        return two_strata_p_value(sample, ThinSample(30, thin, documents, 2_500), 0.1, 0.1)
 
     for counts in [(0, 0, 0), (2, 0, 0), (2, 1, 0), (3, 0, 1)]:
         here = value(*counts) <= 0.1
