@@ -882,6 +882,7 @@ def _reviews() -> None:
     op.create_table(
         "review_counts",
         *_counted(),
+        sa.Column("reading", sa.Text()),
         sa.Column("arrived", sa.BigInteger(), nullable=False),
         sa.Column("completed", sa.BigInteger(), nullable=False),
         sa.Column("seconds", sa.Double(), nullable=False),

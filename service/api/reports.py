@@ -11,6 +11,7 @@ from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, 
 from setwise.service.api.schemas import AnswerBody, Mirror, Probability
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.accounts.callers import Permission
+from setwise.service.domain.effort import Effort
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reports import UNDECIDED, Share
 from setwise.service.domain.retraining import Learning
@@ -45,7 +46,7 @@ class Recent(AnswerBody):
         description="Whether `accuracy` is from audits; otherwise it is from reported outcomes."
     )
     reported: Share = Field(description="Of sent sets with an outcome: not a random choice.")
-    hours_saved: float | None = Field(description="What reading all that was sent would take.")
+    effort: Effort = Field(description="What people read, and what sending spared them.")
     certified: bool = Field(description="A certificate holds for the threshold in force.")
     certified_since: datetime | None
     audits: int = Field(ge=0, description="Audits that a certificate can stand on by now.")
@@ -66,7 +67,7 @@ class Recent(AnswerBody):
             promised=seen.promised,
             undecided=seen.undecided,
             reported=seen.reported,
-            hours_saved=seen.hours_saved,
+            effort=seen.effort,
             certified=seen.certificate.certified,
             certified_since=seen.certificate.since,
             audits=seen.certificate.progress.audits,

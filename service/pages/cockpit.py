@@ -16,7 +16,7 @@ from setwise.service.domain.documents import Audited, DocumentState
 from setwise.service.domain.errors import ModelUnavailable, NotFound
 from setwise.service.domain.predictions import Decision
 from setwise.service.pages import documents
-from setwise.service.pages.figures import errors, label_table, what_if, work
+from setwise.service.pages.figures import effort, errors, label_table, what_if, work
 from setwise.service.pages.figures.label_table import LabelOrder
 from setwise.service.pages.figures.table import Figure, Value
 from setwise.service.pages.rendering import page, taken_away
@@ -170,6 +170,7 @@ def download(services: ServicesOf, name: str, form: str, visit: Leads, query: Qu
 FIRST: Sequence[Callable[[Glance], Figure]] = (work.accuracy, work.volume)
 FURTHER: Sequence[Callable[[Cockpit], Figure]] = (
     work.backlog,
+    effort.effort,
     work.reliability,
     work.histogram,
     errors.labels,
@@ -311,11 +312,12 @@ def _tiles(seen: Glance) -> list[Tile]:
 def _saved(seen: Glance) -> str:
     if not seen.documents:
         return "There were no documents in this period."
-    if seen.seconds is None or seen.hours_saved is None:
+    read = seen.effort
+    if read.hours_without is None:
         return "The time this saves is known after the first review."
     return (
-        f"Saves {working_time(3600 * seen.hours_saved)} of reviewing, at {span(seen.seconds)} per "
-        "document."
+        f"People read for {working_time(3600 * read.hours)} instead of "
+        f"{working_time(3600 * read.hours_without)}."
     )
 
 

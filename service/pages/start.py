@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Response
 
+from setwise.models.figures.numerals import percent, share_of, working_time
 from setwise.service.api.http.dependencies import EdgeOf
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.documents import DocumentState
@@ -21,6 +22,7 @@ from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
 from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.visitors import who_may
 from setwise.service.services.all import Services
+from setwise.service.services.analysis.over_time import LAST_DAYS, Period
 from setwise.service.services.reports import Counts
 from setwise.service.sign_in.sessions import Visit
 
@@ -105,8 +107,36 @@ def _overview(services: Services, caller: Caller, unserved: str | None) -> dict[
         "missing": list(missing(caller, counts, policy, models, unserved)),
         "possible": list(possible(caller, counts)),
         "comments": services.comments.unread(caller) if caller.may(Permission.REVIEW) else (),
+        "owner": _owner(services, caller),
         "talk_at": documents.HERE if caller.may(_SEES_ALL) else recent.HERE,
     }
+
+
+def _owner(services: Services, caller: Caller) -> str:
+    """Say what sending was worth lately, to those who may see reports."""
+    if not caller.may(Permission.REPORT):
+        return ""
+    seen = services.reports.glance(caller, Period(LAST_DAYS))
+    read = seen.effort
+    if not seen.documents and not read.total.readings:
+        return ""
+    if not read.unread:
+        sent = "Nothing went out unread in the last seven days"
+    else:
+        low, high = seen.accuracy.low, seen.accuracy.high
+        right = (
+            "how many of them are right is unknown until audits are read"
+            if low is None or high is None
+            else f"{percent(low)} to {percent(high)} of them right"
+        )
+        share = share_of(read.unread, seen.documents)
+        sent = f"In the last seven days {share} went out unread, {right}"
+    if not read.total.readings:
+        return f"{sent}; people read nothing."
+    hours = f"; people read for {working_time(3600 * read.hours)}"
+    if not read.unread or read.hours_without is None:
+        return f"{sent}{hours}."
+    return f"{sent}{hours} instead of {working_time(3600 * read.hours_without)}."
 
 
 def _ways(counts: Counts) -> list[StartPart]:

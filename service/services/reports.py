@@ -32,7 +32,7 @@ from setwise.service.services.analysis.over_time import (
     Granularity,
     Period,
     PeriodCounts,
-    mean_seconds,
+    effort,
     over_time,
     queue,
 )
@@ -240,13 +240,14 @@ class Reports:
         reviews = reports.review_days(min(first, today - timedelta(days=LAST_DAYS)))
         lines = transaction.backlog.read(segment).reviews
         waiting = sum(line.count for line in lines.values())
-        within = [day for day in reviews if first <= day.day <= last]
+        readings = reports.readings(first)
         sent = [cell for cell in cells if cell.decision is Decision.AUTO]
 
         def over(pace: Granularity) -> list[PeriodCounts]:
             rows = over_time(
                 cells,
                 reviews,
+                readings,
                 first=first,
                 last=today,
                 pace=pace,
@@ -275,7 +276,7 @@ class Reports:
             undecided=undecided if known.drawn else 0,
             # Outcomes only, without reviews.
             reported=share([cell._replace(reviewer_agreed=None) for cell in sent], risk),
-            seconds=mean_seconds(within),
+            effort=effort(cells, [each for each in readings if first <= each.day <= last]),
             certificate=self._certificate(transaction, policy, gate),
             queue=queue(
                 reviews,

@@ -34,6 +34,7 @@ from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.breaker import TripCause, TripEvidence
 from setwise.service.domain.certification import CertificationEvidence
 from setwise.service.domain.documents import CommentKind
+from setwise.service.domain.effort import Reading
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.labels import LabelState
 from setwise.service.domain.outcomes import Sampling
@@ -832,6 +833,7 @@ review_counts = Table(
     "review_counts",
     metadata,
     *_counted(),
+    Column("reading", Choice(Reading)),
     _sum("arrived", BigInteger),
     _sum("completed", BigInteger),
     _sum("seconds", Double),

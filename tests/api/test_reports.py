@@ -17,7 +17,7 @@ def test_leads_read_the_numbers(service: Service) -> None:
     assert (recent["documents"], recent["sent"], recent["drawn"]) == (2, 1, False)
     assert (recent["accuracy"]["checked"], recent["accuracy"]["value"]) == (1, 1.0)
     assert (recent["accuracy"]["agreed"], recent["accuracy"]["correction"]) == (0, "")
-    assert (recent["certified"], recent["hours_saved"]) == (False, None)
+    assert (recent["certified"], recent["effort"]["unread"]) == (False, 1)
     reliability = service.get("/v1/reports/reliability?documents=10", by="lead").json()
     assert (reliability["documents"], reliability["checked"]) == (2, 1)
     automation = service.get("/v1/reports/automation", by="lead").json()

@@ -195,8 +195,8 @@ def test_working_time_is_written_in_a_unit_that_fits(
     service: Service, browser: Browser, seconds: int, told: str, unit: str
 ) -> None:
     worked(service, seconds)
-    assert f"{told} per document" in browser.get("/cockpit").text
     page = browser.get("/cockpit/details?threshold=0.6").text
+    assert f"at {told} each" in page
     assert not re.search(r"\d(\.\d+)?e-\d", re.sub("<[^>]*>", " ", page))
     assert re.search(r"Reviewing per day</th><td>[\d.]+ (seconds|minutes|hours)</td>", page)
     assert f"reviewer {unit} per day" in page
@@ -211,7 +211,7 @@ def test_each_row_of_numbers_has_its_name_in_front(busy: Browser) -> None:
 def test_figures_have_a_chart_a_sentence_and_numbers(busy: Browser) -> None:
     page = busy.get("/cockpit").text + busy.get("/cockpit/details").text
     sections = re.findall(r'<section class="card figure.*?</section>', page, re.DOTALL)
-    assert len(sections) == 12
+    assert len(sections) == 13
     for section in sections:
         assert re.search(r'<p class="says">[A-Z0-9“].+\.( \(p [=<] [\d.]+\))?</p>', section), (
             section
@@ -224,7 +224,7 @@ def test_figures_have_a_chart_a_sentence_and_numbers(busy: Browser) -> None:
     drawn = {re.search(r'id="([\w-]+)"', one)[1] for one in sections if "<svg" in one}
     assert drawn >= {"volume", "queue", "what-if", "reliability", "confidence", "labels", "sizes"}
     assert "90 documents received" in page
-    assert "20 seconds per document" in page
+    assert "at 20 seconds each" in page
 
 
 def test_what_other_programs_report_is_not_called_an_audit(busy: Browser) -> None:

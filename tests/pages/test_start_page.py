@@ -159,6 +159,24 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service, browser:
     assert f"{WHY[Reason.OUT_OF_DOMAIN].capitalize()} 1 17 %" in page
 
 
+def test_owners_read_first_what_sending_spared_them(service: Service) -> None:
+    add_model(service)
+    service.fix_threshold(0.8)
+    predict(service, "0.9", "0.3")
+    browser = signed_in(service, Role.LEAD)
+    assert (
+        "In the last seven days 50 % went out unread, how many of them are right is unknown until "
+        "audits are read; people read nothing."
+    ) in read(browser.get("/")).text
+    reviews = service.services.reviews
+    reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
+    held = reviews.claim(reviewer)
+    assert held is not None
+    service.clock.advance(minutes=3)
+    reviews.complete(reviewer, held.id, ["a"], None, held.version)
+    assert "people read for 3 minutes instead of 6 minutes." in read(browser.get("/")).text
+
+
 def test_the_bar_covers_exactly_the_documents(service: Service, browser: Browser) -> None:
     service.fix_threshold(0.8)
     predict(service, "0.9", "0.3", "0.4")

@@ -6,6 +6,7 @@ from datetime import date, timedelta
 import pytest
 from sqlalchemy import Engine
 
+from setwise.service.domain.effort import Reading, ReadingTime
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.predictions import (
@@ -111,7 +112,7 @@ def fill(begin: Transactions) -> Transactions:
 def test_an_empty_service_has_a_cockpit_too(begin: Transactions) -> None:
     seen = read(begin)
     assert (seen.documents, seen.sent, seen.checked) == (0, 0, 0)
-    assert (seen.accuracy.value, seen.seconds, seen.hours_saved) == (None, None, None)
+    assert (seen.accuracy.value, seen.effort.hours_without, seen.effort.hours) == (None, None, 0.0)
     assert seen.reliability is None
     assert len(seen.rows) == 35
     assert seen.certificate.certified is False
@@ -282,7 +283,7 @@ def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> 
     assert answer.then.accuracy.value == pytest.approx(90 / 125)
     sent = [each.sent for each in answer.curve]
     assert sent == sorted(sent, reverse=True)
-    assert answer.seconds == read(filled).seconds
+    assert answer.seconds == read(filled).effort.total.each_s
     unsupported = what_if(filled, target_accuracy=0.85)
     assert unsupported.advice is not None
     assert (unsupported.then.sent, unsupported.advice.threshold) == (0, None)
@@ -337,10 +338,19 @@ def test_days_and_weeks_hold_the_same_documents(filled: Transactions) -> None:
     assert {row.start.weekday() for row in weeks.rows} == {0}
 
 
-def test_time_saved_is_what_reading_would_have_taken(filled: Transactions) -> None:
+def test_effort_is_what_was_read_and_what_reading_everything_would_have_taken(
+    filled: Transactions,
+) -> None:
     seen = read(filled)
-    assert seen.seconds == pytest.approx((10 * 30 + 20 * 90) / 30)
-    assert seen.hours_saved == pytest.approx(90 * 70 / 3600)
+    times = {reading: time for reading, time in seen.effort.times.items() if time.readings}
+    assert times == {
+        Reading.BLIND: ReadingTime(10, 300.0),
+        Reading.ASSISTED: ReadingTime(20, 1_800.0),
+    }
+    assert seen.effort.hours == pytest.approx(2_100 / 3600)
+    assert seen.effort.hours_without == pytest.approx((90 + 30) * 70 / 3600)
+    assert seen.effort.readings_per_sent == pytest.approx(30 / 90)
+    assert seen.weeks[-1].effort == seen.effort
 
 
 def test_the_queue_is_what_waits_now_and_what_waited_then(filled: Transactions) -> None:
@@ -462,6 +472,7 @@ def test_the_backlog_of_the_past_follows_from_what_came_and_went() -> None:
     rows = over_time(
         [],
         days,
+        [],
         first=TODAY - timedelta(days=2),
         last=TODAY,
         pace=Granularity.DAY,

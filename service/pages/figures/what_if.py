@@ -14,6 +14,7 @@ from setwise.models.figures.numerals import (
     plural,
     working_time,
 )
+from setwise.service.pages.figures.effort import working_axis
 from setwise.service.pages.figures.table import Figure, FigureColumn, Kind
 from setwise.service.pages.figures.work import SHARE, WIDE, bounded, drawn
 from setwise.service.services.analysis.forecast import Forecast
@@ -135,7 +136,7 @@ def _figure(answer: WhatIf) -> Figure:
         for each, worked in zip(curve, hours, strict=True)
         if worked is not None
     ]
-    unit, right = _working_axis(max((worked for _, worked in work), default=0.0))
+    unit, right = working_axis(max((worked for _, worked in work), default=0.0), "day")
     shares = percent_ticks(0, 1)
     frame = ChartFrame(
         Axis(0, 1, round_ticks(0, 1), "threshold"),
@@ -146,21 +147,6 @@ def _figure(answer: WhatIf) -> Figure:
     )
     line = LineMark([(at, worked / unit) for at, worked in work], "waiting dashed")
     return drawn(figure, frame, marks, on_right=[line])
-
-
-_UNITS = (("hours", 1.0), ("minutes", 1 / 60), ("seconds", 1 / 3600))
-
-
-def _working_axis(most: float) -> tuple[float, Axis]:
-    """Return a unit in hours in which so many hours are a number to read, and its axis.
-
-    >>> unit, axis = _working_axis(0.2)
-    >>> 60 * unit, axis.title, axis.ticks[-1]
-    (1.0, 'reviewer minutes per day', (10, '10'))
-    """
-    name, unit = next((each for each in _UNITS if most >= 1.5 * each[1]), _UNITS[-1])
-    highest = most / unit or 1.0
-    return unit, Axis(0, highest, round_ticks(0, highest, 5), f"reviewer {name} per day")
 
 
 def _says(answer: WhatIf) -> str:

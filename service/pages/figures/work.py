@@ -63,7 +63,7 @@ def volume(seen: Glance) -> Figure:
             FigureColumn("share_sent", SHARE),
         ],
         [
-            [_iso(row), row.sent, row.audited, row.reviewed, ratio(row.sent, row.documents)]
+            [iso(row), row.sent, row.audited, row.reviewed, ratio(row.sent, row.documents)]
             for row in seen.rows
         ],
         empty="There were no documents in this period. Post one, or choose a longer period.",
@@ -75,10 +75,11 @@ def volume(seen: Glance) -> Figure:
         return figure
     most = max(row.documents for row in seen.rows)
     bars = [
-        _routes(place, place + 1, row, _name(row, seen.pace)) for place, row in enumerate(seen.rows)
+        _routes(place, place + 1, row, period_name(row, seen.pace))
+        for place, row in enumerate(seen.rows)
     ]
     frame = ChartFrame(
-        Axis(0, len(seen.rows), _dates(seen.rows)),
+        Axis(0, len(seen.rows), dates(seen.rows)),
         Axis(0, most, count_ticks(most), f"documents per {seen.pace}"),
         width=HALF,
     )
@@ -118,7 +119,7 @@ def accuracy(seen: Glance) -> Figure:
         ],
         [
             [
-                _iso(row),
+                iso(row),
                 row.accuracy.checked,
                 row.accuracy.right,
                 row.accuracy.agreed,
@@ -149,7 +150,10 @@ def accuracy(seen: Glance) -> Figure:
     floor = max(0.0, least - 0.05)
     marks: list[Mark] = [
         *intervals(
-            [(place + 0.5, _name(row, Granularity.WEEK), row.accuracy) for place, row in known],
+            [
+                (place + 0.5, period_name(row, Granularity.WEEK), row.accuracy)
+                for place, row in known
+            ],
             "sent",
         ),
         *(LineMark([(place + 0.15, y), (place + 0.85, y)], "link") for place, y in promises),
@@ -157,7 +161,7 @@ def accuracy(seen: Glance) -> Figure:
         RuleMark(target, "warn", f"target {exactly(target)}", level=True),
     ]
     frame = ChartFrame(
-        Axis(0, len(seen.weeks), _dates(seen.weeks), "week from"),
+        Axis(0, len(seen.weeks), dates(seen.weeks), "week from"),
         Axis(floor, 1.0, percent_ticks(floor, 1.0)),
         width=HALF,
     )
@@ -251,7 +255,7 @@ def backlog(seen: Cockpit) -> Figure:
             FigureColumn(seen.pace.value, TEXT),
             *map(FigureColumn, ("arrived", "submitted", "waiting")),
         ],
-        [[_iso(row), row.arrived, row.completed, row.backlog] for row in seen.rows],
+        [[iso(row), row.arrived, row.completed, row.backlog] for row in seen.rows],
         empty="Nothing has waited for a reviewer in this period.",
         legend=(("waiting stroke", "waiting at the end"), ("quiet stroke", "forecast")),
         end_first=True,
@@ -271,7 +275,7 @@ def backlog(seen: Cockpit) -> Figure:
         RuleMark(n - 0.5, "quiet", "now"),
     ]
     frame = ChartFrame(
-        Axis(0, n + ahead, _dates(seen.rows)),
+        Axis(0, n + ahead, dates(seen.rows)),
         Axis(0, most, count_ticks(most), "tasks waiting"),
         width=HALF,
     )
@@ -467,11 +471,13 @@ def bounded(share: Share) -> tuple[float | None, float | None, float | None]:
     return share.value, share.low, share.high
 
 
-def _iso(row: PeriodCounts) -> str:
+def iso(row: PeriodCounts) -> str:
+    """Return the first day of a row."""
     return row.start.isoformat()
 
 
-def _name(row: PeriodCounts, pace: Granularity) -> str:
+def period_name(row: PeriodCounts, pace: Granularity) -> str:
+    """Name the days of a row."""
     return _short(row.start) if pace is Granularity.DAY else f"week from {_short(row.start)}"
 
 
@@ -479,5 +485,6 @@ def _short(day: date) -> str:
     return f"{day.day} {day:%b}"
 
 
-def _dates(rows: Sequence[PeriodCounts]) -> list[Tick]:
+def dates(rows: Sequence[PeriodCounts]) -> list[Tick]:
+    """Return the first days of rows on an axis."""
     return [(place + 0.5, _short(row.start)) for place, row in enumerate(rows)]

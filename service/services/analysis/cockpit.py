@@ -6,6 +6,7 @@ from datetime import date, datetime
 from functools import partial
 
 from setwise.service.domain.certification import Certification
+from setwise.service.domain.effort import Effort
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import STEPS, Share, Standing, StepCount
@@ -72,8 +73,8 @@ class Glance:
     """Contradictions that a lead has yet to decide; the accuracy counts them as wrong."""
     reported: Share
     """Accuracy of sent sets with a reported outcome, which may not be a random sample."""
-    seconds: float | None
-    """Mean time per review; None before the first review."""
+    effort: Effort
+    """What people read."""
     certificate: CertificateState
     queue: Queue
 
@@ -96,11 +97,6 @@ class Glance:
     def drawn(self) -> bool:
         """Whether the accuracy comes from audits."""
         return self.known.drawn
-
-    @property
-    def hours_saved(self) -> float | None:
-        """Review time saved by the sent documents."""
-        return None if self.seconds is None else self.sent * self.seconds / 3600
 
     @property
     def promise_holds(self) -> bool | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 
+from setwise.service.domain.effort import Effort, ReadingCount
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.evidence import Cell, confident
 from setwise.service.domain.predictions import Decision, Reason
@@ -106,6 +107,7 @@ class PeriodCounts:
     """New and completed review tasks."""
     backlog: int
     """Tasks waiting at the end of the period."""
+    effort: Effort
 
     @property
     def documents(self) -> int:
@@ -116,6 +118,7 @@ class PeriodCounts:
 def over_time(
     cells: Sequence[Cell],
     reviews: Sequence[ReviewDay],
+    readings: Sequence[ReadingCount],
     *,
     first: date,
     last: date,
@@ -136,6 +139,9 @@ def over_time(
     for cell in cells:
         if cell.day is not None:
             inside[pace.start(cell.day)].append(cell)
+    read: defaultdict[date, list[ReadingCount]] = defaultdict(list)
+    for count in readings:
+        read[pace.start(count.day)].append(count)
     for day in reviews:
         arrived[pace.start(day.day)] += day.arrived
         completed[pace.start(day.day)] += day.completed
@@ -169,10 +175,22 @@ def over_time(
                 arrived=arrived[start],
                 completed=completed[start],
                 backlog=max(0, backlog),
+                effort=effort(checks, read[start]),
             )
         )
         backlog -= arrived[start] - completed[start]
     return rows[::-1]
+
+
+def effort(cells: Iterable[Cell], readings: Iterable[ReadingCount]) -> Effort:
+    """Return what people read of some predictions.
+
+    A sent document that is audited as well is read.
+    """
+    unread = _count(
+        cell for cell in cells if cell.decision is Decision.AUTO and cell.reason is not Reason.AUDIT
+    )
+    return Effort.of(unread, readings)
 
 
 def _count(cells: Iterable[Cell]) -> int:

@@ -6,6 +6,7 @@ from typing import Any  # of several columns
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, func, select, true
 
+from setwise.service.domain.effort import ReadingCount
 from setwise.service.domain.evidence import Cell
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import ReviewDay, StepCount
@@ -76,6 +77,20 @@ class ReportStore:
             for day, arrived, completed, seconds in self._connection.execute(
                 query.group_by(_READ.day).order_by(_READ.day)
             )
+        ]
+
+    def readings(self, since: date, before: date | None = None) -> list[ReadingCount]:
+        """Return completed reviews of these days, of each day and kind of reading."""
+        kinds = _READ.day, _READ.reading
+        query: Select[Any] = (
+            select(*kinds, func.sum(_READ.completed), func.sum(_READ.seconds))
+            .where(*self._within(_READ.day, _READ.segment, since, before))
+            .where(_READ.reading.is_not(None))
+            .group_by(*kinds)
+        )
+        return [
+            ReadingCount(date.fromisoformat(day), reading, int(readings), seconds)
+            for day, reading, readings, seconds in self._connection.execute(query)
         ]
 
     def decisions(self) -> Mapping[tuple[Decision, Reason], int]:

@@ -25,14 +25,16 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
+    null,
     select,
     text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from setwise.service.domain.effort import reading_of
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reports import LONGEST_READING_S, STEPS, step_of
-from setwise.service.domain.reviews import Annotation, ReviewTask
+from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewTask
 from setwise.service.domain.truth import Check, CheckedPrediction
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.tables import (
@@ -87,6 +89,19 @@ class Evident(NamedTuple):
 
 
 UNKNOWN = Evident()
+_READING = case(
+    # Of reopened documents a round is stored.
+    (_SAID.round > 0, reading_of(ReviewKind.REOPENED, shown=True).value),
+    *(
+        (
+            and_(_SAID.kind == kind, _SAID.suggestion_shown.is_(shown)),
+            reading_of(kind, shown=shown).value,
+        )
+        for kind in ReviewKind
+        if kind is not ReviewKind.REOPENED
+        for shown in (True, False)
+    ),
+)
 _EVIDENT = tuple(_CHECK[name] for name in Evident._fields)
 
 
@@ -132,12 +147,13 @@ class CountStore(Store):
     def arrived(self, tasks: Iterable[ReviewTask]) -> None:
         """Count new review tasks."""
         for task in tasks:
-            self._add(review_counts, task.created_at, (task.prediction.segment,), 1, 0, 0.0)
+            self._add(review_counts, task.created_at, (task.prediction.segment, None), 1, 0, 0.0)
 
     def completed(self, answer: Annotation, segment: str | None) -> None:
         """Count a completed review of a document of a segment."""
         seconds = min(answer.seconds, LONGEST_READING_S)
-        self._add(review_counts, answer.created_at, (segment,), 0, 1, seconds)
+        reading = reading_of(answer.kind, shown=answer.suggestion_shown)
+        self._add(review_counts, answer.created_at, (segment, reading), 0, 1, seconds)
 
     def store(self) -> None:
         """Store what was counted; call it last in a transaction."""
@@ -195,14 +211,14 @@ class CountStore(Store):
                 .group_by(*_places(4))
             ],
             review_counts: [
-                select(_MADE.segment, func.count(), literal(0), literal(0.0))
+                select(_MADE.segment, null(), func.count(), literal(0), literal(0.0))
                 .join(review_tasks, _TASK.prediction_id == _MADE.id)
                 .where(within(_TASK.created_at))
                 .group_by(_MADE.segment),
-                select(_MADE.segment, literal(0), func.count(), func.sum(work))
+                select(_MADE.segment, _READING, literal(0), func.count(), func.sum(work))
                 .join(annotations, _SAID.prediction_id == _MADE.id)
                 .where(within(_SAID.created_at))
-                .group_by(_MADE.segment),
+                .group_by(*_places(2)),
             ],
         }
 
