@@ -484,6 +484,10 @@ def _set_calibrator(
             f"it reads {calibrator.shape_[0]} columns and {calibrator.shape_[1]} labels, not "
             f"{len(features.names)} and {features.n_labels_}"
         )
+    if isinstance(calibrator, ConditionalLogitSets) and len(calibrator.weights_) != len(
+        features.names
+    ):
+        raise ValueError(f"it reads {len(calibrator.weights_)} columns, not {len(features.names)}")
     if not isinstance(calibrator, BoostedSets) and "score" not in features.names:
         raise ValueError("it reads the score, which is no feature of this model")
     if isinstance(calibrator, AgreementSets) and "answers" not in features.groups:
