@@ -119,7 +119,9 @@ def _tell(error: Exception) -> int:
     if os.environ.get("SETWISE_LOG_LEVEL", "").lower() == "debug":
         traceback.print_exception(error)
     if isinstance(error, TyperException):
-        note(f"setwise: {one_line(error.format_message()).rstrip('.')}; see setwise --help")
+        message = one_line(error.format_message()).rstrip(".")
+        separator = "" if message.endswith("?") else ";"
+        note(f"setwise: {message}{separator} see setwise --help")
         return BAD_INPUT
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""

@@ -5,15 +5,16 @@
 import json
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from setwise.service.cli.console import AsJson, CommandError, note, print_json, say
+from setwise.service.cli.console import AsJson, CommandError, check_share, note, print_json, say
 from setwise.service.cli.learning import TextColumn
 from setwise.service.cli.prediction_files import texts_by_id
-from setwise.service.cli.targets import refuse_inputs, written_whole
+from setwise.service.cli.targets import refuse_ending, refuse_inputs, written_whole
 from setwise.service.domain.files import Format, header, lines
 
 commands = typer.Typer()
@@ -57,15 +58,24 @@ def certify(
     The exit status is 0 with and without a certificate: read the first line, or `certified` with
     --json.
     """
-    _check_share("--target", target)
-    _check_share("--risk", risk)
-    _check_share("--reread-rate", reread_rate)
+    check_share("--target", target)
+    check_share("--risk", risk, below_all=True)
+    check_share("--reread-rate", reread_rate)
+    looks = look or []
+    if any(size <= before for before, size in pairwise([0, *looks])):
+        raise CommandError(f"--look is {', '.join(map(str, looks))}; give rising numbers of rows")
     if plot is not None:
         refuse_inputs(plot, [audits])
+        refuse_ending(plot, ".svg")
     from setwise.models.data.formats.checked_answers import read_checked_answers
     from setwise.models.guarantees.certify import certify
 
     checked = read_checked_answers(audits)
+    n = len(checked.confidence)
+    if looks and looks[0] > n:
+        raise CommandError(f"--look is {looks[0]:,}, but {audits} has only {n:,} rows")
+    if reread_rate is not None and checked.reread is None:
+        raise CommandError(f"--reread-rate needs a column reread, which {audits} lacks")
     drawn = checked.audit_probability
     try:
         proof = certify(
@@ -74,7 +84,7 @@ def certify(
             target=target,
             weights=None if drawn is None else 1.0 / drawn,
             clusters=checked.cluster,
-            looks=look or None,
+            looks=looks or None,
             risk=risk,
             agreed=checked.agreed,
             reread=checked.reread,
@@ -91,13 +101,6 @@ def certify(
         say(str(proof))
 
 
-def _check_share(option: str, value: float | None) -> None:
-    """Raise `CommandError` unless a share lies in (0, 1]."""
-    if value is not None and not 0.0 < value <= 1.0:
-        cure = f"; {value:g} % is {value / 100:g}" if 1.0 < value <= 100.0 else ""
-        raise CommandError(f"{option} is {value:g}; give a share from 0 to 1{cure}")
-
-
 class SampleFormat(StrEnum):
     """In what people check."""
 
@@ -105,6 +108,7 @@ class SampleFormat(StrEnum):
     LABEL_STUDIO = "label-studio"
 
 
+_IDS = ("document_id", "id")
 _COLUMNS = ("id", "text", "labels", "right", "confidence", "audit_probability")
 
 
@@ -151,9 +155,10 @@ def audit_sample(
     from setwise.models.data.formats.audit_tasks import CONFIG
     from setwise.models.guarantees.audit_sample import draw_audits
 
-    _check_share("--target", target)
+    check_share("--target", target)
     inputs = [answers, texts]
     refuse_inputs(out, inputs)
+    refuse_ending(out, ".csv" if format_ is SampleFormat.CSV else ".json")
     if config is not None and config.resolve() == out.resolve():
         raise CommandError(f"{config}: --out writes this file; name another --config")
     rows = list(_answers(answers))
@@ -197,18 +202,25 @@ def _answers(path: Path) -> Iterator[dict[str, Any]]:
         if position == 1 and "confidence" not in row:
             fault = f"no column 'confidence' among {', '.join(map(repr, row))}"
             raise DataError(path, None, fault, "give how sure the system was, from 0 to 1")
-        if row.get("confidence") in {None, ""}:
+        if _is_empty(row.get("confidence")):
             without += 1
             continue
-        ids = (row.get("document_id"), row.get("id"), position)
+        name = next((name for name in _IDS if not _is_empty(row.get(name))), None)
+        id_ = position if name is None else row[name]
+        if isinstance(id_, list | dict):
+            raise DataError(path, number, f"{name!r} is {id_}", "give a text or a number")
         yield {
-            "id": str(next(id_ for id_ in ids if id_ not in {None, ""})),
+            "id": str(id_),
             "text": row.get("text"),
             "labels": row.get("labels", row.get("answer")),
             "confidence": confidence_of(path, number, row["confidence"]),
         }
     if without:
         note(f"setwise: warning: {without:,} answers have no confidence and are left out")
+
+
+def _is_empty(cell: object) -> bool:
+    return cell is None or cell == ""
 
 
 def _tasks(path: Path, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

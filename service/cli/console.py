@@ -71,6 +71,18 @@ class _PlainLines:
         note(f"{self._title}: {fraction:.0%}" + (f", {message}" if message else ""))
 
 
+def check_share(option: str, value: float | None, *, below_all: bool = False) -> None:
+    """Raise `CommandError` unless a share lies in (0, 1].
+
+    ``below_all``: Refuse 1, too.
+    """
+    if value is None or 0.0 < value < 1.0 or (value == 1.0 and not below_all):
+        return
+    limits = "between 0 and 1" if below_all else "from 0 to 1"
+    cure = f"; {value:g} % is {value / 100:g}" if 1.0 < value <= 100.0 else ""
+    raise CommandError(f"{option} is {value:g}; give a share {limits}{cure}")
+
+
 def note(message: str) -> None:
     """Print a message on stderr, apart from results."""
     print(message, file=sys.stderr, flush=True)  # noqa: T201 - the terminal is the point

@@ -14,6 +14,7 @@ import typer
 from setwise.service.cli.console import (
     AsJson,
     CommandError,
+    check_share,
     four_digits,
     note,
     print_json,
@@ -30,7 +31,7 @@ from setwise.service.cli.learning import (
     layout_learnt,
     layout_of,
 )
-from setwise.service.cli.targets import refuse_inputs, written_whole
+from setwise.service.cli.targets import refuse_ending, refuse_inputs, written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,9 +99,11 @@ def evaluate(
     from setwise.models.storage.artifacts import load
 
     layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
+    check_share("--target", target)
     inputs = [artifact, data, compare, trained_on]
     if report is not None:
         refuse_inputs(report, inputs)  # before any work
+        refuse_ending(report, ".html", ".htm")
     predictor = load(artifact)
     other = None if compare is None else load(compare)
     named = text_column is not None

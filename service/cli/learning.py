@@ -21,7 +21,12 @@ from setwise.service.cli.console import (
     print_table,
     progress,
 )
-from setwise.service.cli.targets import refuse_folder, refuse_inputs, written_whole
+from setwise.service.cli.targets import (
+    refuse_ending,
+    refuse_folder,
+    refuse_inputs,
+    written_whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -378,11 +383,14 @@ def predict(
 
     from setwise.models.data.formats.reading import document_lines, fitting_layout
     from setwise.models.storage.artifacts import load
-    from setwise.service.cli.prediction_files import write_predictions
+    from setwise.service.cli.prediction_files import ENDINGS, write_predictions
     from setwise.service.cli.prediction_lines import dask_workers, forks, predicted_lines
 
     if (documents is None) is (text is None):
         raise CommandError("name a file of documents, or give one --text")
+    if out is not None:
+        refuse_inputs(out, [artifact, documents])
+        refuse_ending(out, *ENDINGS)
     documents = "--text" if documents is None else documents
     if scheduler is not None and jobs is not None:
         raise CommandError("--jobs starts workers here; --scheduler has its own, so leave it out")

@@ -19,6 +19,7 @@ from setwise.service.domain.files import Format, header, lines
 commands = typer.Typer()
 
 COLUMNS = ("id", "labels", "confidence", "known_features", "model_version", "calibrator_version")
+ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
 _BLOCKS_A_GROUP = 32  # readers are slow on files of many small groups of rows
 
 

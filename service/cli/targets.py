@@ -20,6 +20,15 @@ _DESCRIPTOR = re.compile(r"/dev/(std(in|out|err)|fd/\d+)|/proc/[^/]+/(task/\d+/)
 _BESIDE = ("labels.txt", "labels.txt.gz", "features.txt", "features.txt.gz")
 """Files that are read with a file of data."""
 
+_FORMATS = frozenset(
+    (
+        *(".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json", ".xml", ".html", ".htm"),
+        *(".xlsx", ".xls", ".ods", ".svg", ".png", ".jpg", ".jpeg", ".pdf"),
+        *(".gz", ".bz2", ".xz", ".zst", ".zip"),
+    )
+)
+"""How the names of files of some format end."""
+
 _MOST_LINKS = 40
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES}
@@ -47,6 +56,14 @@ def written_whole(path: Path, inputs: Sequence[Path | str | None] = ()) -> Itera
         with _draft(path) as (draft, file):
             yield file
         _publish(draft, Path(os.path.realpath(path)))
+
+
+def refuse_ending(path: Path, *endings: str) -> None:
+    """Raise `CommandError` if a file's name promises a format other than those of ``endings``."""
+    ending = path.suffix.lower()
+    if ending in _FORMATS and ending not in endings:
+        listed = " or ".join(endings)
+        raise CommandError(f"{path}: this would be no {ending} file; end its name in {listed}")
 
 
 def refuse_inputs(path: Path, inputs: Sequence[Path | str | None]) -> None:

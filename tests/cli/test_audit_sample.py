@@ -85,6 +85,17 @@ def test_answers_without_a_confidence_are_left_out_with_a_word(
     assert sorted(row.partition(",")[0] for row in rows[1:]) == ["a", "c"]
 
 
+def test_cells_that_are_no_single_value_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "answers.jsonl", tmp_path / "out.csv"
+    sample = ("audit-sample", path, "--n", "1", "--out", out)
+    path.write_text('{"confidence": [0.9]}\n')
+    assert "line 1: confidence is [0.9]; give a number" in refusal(capsys, *map(str, sample))
+    path.write_text('{"id": ["a"], "confidence": 0.9}\n')
+    assert "line 1: 'id' is ['a']; give a text or a number" in refusal(capsys, *map(str, sample))
+
+
 def test_texts_come_from_another_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, texts = tmp_path / "answers.csv", tmp_path / "texts.csv"
     path.write_text("id,confidence,labels\na,0.9,x\n")
@@ -116,6 +127,8 @@ def test_texts_come_from_another_file(tmp_path: Path, capsys: pytest.CaptureFixt
             "--target is 95; give a share from 0 to 1; 95 % is",
         ),
         ("id,confidence\na,\n", (), "no answer has a confidence"),
+        ("confidence\n0.9\n", ("--out", "out.jsonl"), "this would be no .jsonl file; end its name"),
+        ("confidence\n0.9\n", ("--out", "out.json"), "end its name in .csv"),
     ],
 )
 def test_what_cannot_be_drawn_from_is_named(

@@ -66,8 +66,12 @@ def test_a_refusal_is_an_answer_and_ends_well(tmp_path, capsys):
     [
         ("--target", "95", "--target is 95; give a share from 0 to 1; 95 % is 0.95"),
         ("--target", "nan", "--target is nan"),
-        ("--risk", "-1", "--risk is -1; give a share from 0 to 1"),
+        ("--risk", "-1", "--risk is -1; give a share between 0 and 1"),
+        ("--risk", "1", "--risk is 1; give a share between 0 and 1"),
+        ("--risk", "10", "--risk is 10; give a share between 0 and 1; 10 % is 0.1"),
         ("--reread-rate", "0", "--reread-rate is 0"),
+        ("--look", "-3", "--look is -3; give rising numbers of rows"),
+        ("--plot", "proof.png", "proof.png: this would be no .png file; end its name in .svg"),
     ],
 )
 def test_an_option_out_of_range_is_blamed_not_the_file(tmp_path, capsys, option, value, fault):
@@ -75,6 +79,17 @@ def test_an_option_out_of_range_is_blamed_not_the_file(tmp_path, capsys, option,
     line = refusal(capsys, "certify", str(audits), "--target", "0.9", option, value)
     assert line.startswith(f"setwise: {fault}")
     assert str(audits) not in line
+
+
+def test_options_that_do_not_fit_the_file_are_named(tmp_path, capsys):
+    audits = write(tmp_path, ["confidence,right", "0.9,1", "0.9,1"])
+    command = ("certify", str(audits), "--target", "0.9")
+    line = refusal(capsys, *command, "--look", "20", "--look", "30")
+    assert line == f"setwise: --look is 20, but {audits} has only 2 rows"
+    line = refusal(capsys, *command, "--look", "3", "--look", "3")
+    assert line == "setwise: --look is 3, 3; give rising numbers of rows"
+    line = refusal(capsys, *command, "--reread-rate", "0.5")
+    assert line == f"setwise: --reread-rate needs a column reread, which {audits} lacks"
 
 
 @pytest.mark.parametrize(

@@ -321,6 +321,18 @@ def test_a_report_and_a_comparison_are_written(folder, tmp_path, capsys):
     assert target.read_text("utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.parametrize(
+    ("option", "fault"),
+    [
+        (("--target", "95"), "--target is 95; give a share from 0 to 1; 95 % is 0.95"),
+        (("--report", "report.pdf"), "report.pdf: this would be no .pdf file"),
+    ],
+)
+def test_an_option_is_refused_before_any_work(folder, capsys, option, fault):
+    line = refusal(capsys, "evaluate", folder / "texts-model", folder / "texts", *option)
+    assert line.startswith(fault)
+
+
 def test_an_accuracy_of_three_documents_has_its_bounds(folder, tmp_path, capsys):
     path = write_lines(tmp_path / "three.jsonl", notes(3, seed=2))
     assert status("evaluate", folder / "texts-model", path) == 0
@@ -431,6 +443,14 @@ def test_a_target_that_cannot_be_written_is_refused(folder, tmp_path, capsys):
     predict = ("predict", folder / "texts-model", path, "--out")
     assert "this is a folder" in refusal(capsys, *predict, tmp_path)
     assert "cannot be written" in refusal(capsys, *predict, tmp_path / "no" / "where.jsonl")
+
+
+@pytest.mark.parametrize("name", ["out.csv.gz", "out.TSV", "out.xlsx", "out.parquet.zip"])
+def test_a_name_that_promises_another_format_is_refused(folder, tmp_path, capsys, name):
+    path = write_lines(tmp_path / "in.jsonl", notes(1))
+    line = refusal(capsys, "predict", folder / "texts-model", path, "--out", tmp_path / name)
+    assert f"this would be no {(tmp_path / name).suffix.lower()} file; end its name in" in line
+    assert not (tmp_path / name).exists()
 
 
 # --- files of other tools -----------------------------------------------------------------------

@@ -81,6 +81,20 @@ def test_without_arguments_it_helps(capsys):
     assert "Usage: setwise" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["trian"], "setwise: No such command 'trian'. Did you mean 'train'? see setwise --help\n"),
+        (["certify"], "setwise: Missing argument 'AUDITS'; see setwise --help\n"),
+    ],
+)
+def test_a_line_about_the_usage_has_one_mark_after_a_sentence(capsys, arguments, line):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == line
+
+
 def test_progress_off_a_terminal_is_a_line_per_stage_and_tenth(capsys):
     with progress("work") as report:
         for step in range(101):
