@@ -28,7 +28,14 @@ from setwise.models.data.documents import (
 from setwise.models.data.formats.layout import SUFFIXES, VECTOR_FORMATS, FileLayout
 from setwise.models.data.formats.reading import document_lines, read_vectors
 from setwise.models.data.formats.vectors import matrix_of
-from setwise.models.data.lines import ContentHash, DataError, DataWarning, Progress, count_of
+from setwise.models.data.lines import (
+    ContentHash,
+    DataError,
+    DataWarning,
+    Progress,
+    count_of,
+    is_address,
+)
 from setwise.spelling import spelled
 
 Part = Literal["train", "test"]
@@ -295,6 +302,13 @@ def check_trainable(dataset: Dataset, path: str | Path) -> None:
         raise DataError(path, None, "no document carries a label", "give labelled documents")
     if dataset.texts is not None and not any(map(has_word, dataset.texts)):
         raise DataError(path, None, "no document holds a word", "give texts of letters or digits")
+    if dataset.texts and all(map(is_address, dataset.texts)):
+        warnings.warn(
+            f"{path}: every text is an address, and is read as it stands; if texts are meant, put "
+            "them in the place of their addresses",
+            DataWarning,
+            stacklevel=2,
+        )
     counts = np.asarray(dataset.Y.sum(axis=0, dtype=np.int64)).ravel()
     unused = [dataset.label_names[label] for label in np.flatnonzero(counts == 0)]
     if unused:

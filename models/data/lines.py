@@ -7,6 +7,7 @@ and what is no text in UTF-8 is named.
 import gzip
 import hashlib
 import io
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -35,6 +36,10 @@ _NO_TEXT = (
 )
 """How files begin that are taken for text, what they are, and what helps."""
 _PACKED = {".zip", ".xlsx", ".xls", ".bz2", ".xz", ".zst"}
+_ADDRESS = re.compile(
+    r"\s*([a-z][a-z0-9+.-]*://|data:[a-z]+/|/data/(upload|local-files)/)\S+\s*", re.IGNORECASE
+)
+"""From where tools load a text, those below ``/data`` in Label Studio."""
 _LINES_BETWEEN_REPORTS = 1024
 # What is counted in files that have no lines.
 _PARTS = {".parquet": "row", ".npz": "row", ".json": "entry"}
@@ -144,6 +149,15 @@ def read_text(path: str | Path, *, content: ContentHash | None = None) -> str:
 def read_bytes(path: str | Path, *, content: ContentHash | None = None) -> bytes:
     """Return the bytes of any file, plain or gzipped."""
     return b"".join(_stretches(path, None, content))
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is nothing but an address, from which tools would load one.
+
+    >>> is_address("https://example.org/a.txt"), is_address("See https://example.org")
+    (True, False)
+    """
+    return _ADDRESS.fullmatch(text) is not None
 
 
 def is_packed(path: str | Path) -> bool:

@@ -1,7 +1,6 @@
 """Tasks of Label Studio: read with annotations of people, written with predictions."""
 
 import json
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,15 +10,13 @@ from xml.sax.saxutils import quoteattr
 
 from setwise.models.data.formats.layout import FileLayout
 from setwise.models.data.json_lines import json_records, read_json, type_name
-from setwise.models.data.lines import DataError, DataWarning, count_of
+from setwise.models.data.lines import DataError, DataWarning, count_of, is_address
 
 CONTROL = "labels"
 """Name of the control with the choices in tasks that Setwise writes."""
 
 _PREDICTED = ("id", "labels", "confidence", "model_version")
 _EXPORT = "export the project as JSON"
-_ADDRESS = re.compile(r"\s*(https?|s3|gs|azure-blob)://\S+\s*|/data/(upload|local-files)/\S+")
-"""Where Label Studio loads a text from."""
 _READ = ("choices", "taxonomy")
 """Kinds of controls with labels of a whole document."""
 
@@ -68,7 +65,7 @@ def task_lines(
     tasks = _tasks(path)
     for number, task in enumerate(tasks, 1):
         record = _document(path, number, task, layout.text_column)
-        addresses += _ADDRESS.fullmatch(str(record["text"])) is not None
+        addresses += is_address(str(record["text"]))
         if external:
             record["candidates"] = _candidates(reader, number, task)
         if not labelled:
@@ -83,11 +80,7 @@ def task_lines(
     if labelled:
         reader.check_used()
         _warn(path, unanswered, len(tasks))
-    if tasks and addresses == len(tasks):
-        fault = f"{layout.text_column!r} holds addresses of texts, not texts"
-        raise DataError(
-            path, None, fault, "name the key of the texts (--text-column), or import them"
-        )
+    _refuse_addresses(path, layout.text_column, addresses, len(tasks))
 
 
 def decided_choices(
@@ -108,6 +101,17 @@ def decided_choices(
             raise DataError(path, number, "this is no task", _EXPORT)
         decided = _decided(_answers(reader, number, task))
         yield number, task, decided[0].labels or None if decided else None
+
+
+def _refuse_addresses(path: str | Path, key: str, addresses: int, n: int) -> None:
+    """Raise `DataError` if all texts are addresses; warn of some."""
+    cure = "name the key of the texts (--text-column), or import them"
+    if addresses and addresses == n:
+        raise DataError(path, None, f"{key!r} holds addresses of texts, not texts", cure)
+    if addresses:
+        some = count_of(addresses, "task")
+        warning = f"{path}: {key!r} holds an address, not a text, in {some} of {n:,}; {cure}"
+        warnings.warn(warning, DataWarning, stacklevel=2)
 
 
 def _warn(path: str | Path, unanswered: int, n: int) -> None:

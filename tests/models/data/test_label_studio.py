@@ -185,14 +185,30 @@ def test_predictions_of_tasks_are_answers_of_another_model(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "address", ["https://example.org/a.txt", "s3://notes/a", "/data/upload/1/a.txt"]
+    "address",
+    [
+        "https://example.org/a.txt",
+        " HTTPS://Example.org/a.txt\n",
+        "s3://notes/a",
+        "file:///notes/a.txt",
+        "azure-blob://notes/a.txt",
+        "data:text/plain;base64,RmV2ZXI=",
+        "/data/upload/1/a.txt",
+        "/data/local-files/?d=notes/a.txt",
+    ],
 )
 def test_addresses_are_not_learnt_as_texts(tmp_path, address):
     with pytest.raises(DataError, match="'text' holds addresses of texts, not texts; name the key"):
         labels_of(tmp_path, task(annotation("x"), text=address))
-    _, found = labels_of(
-        tmp_path,
-        task(annotation("x"), id=1, text=address),
-        task(annotation("y"), id=2, text="Fever"),
-    )
+    with pytest.warns(DataWarning, match="'text' holds an address, not a text, in 1 task of 2;"):
+        _, found = labels_of(
+            tmp_path,
+            task(annotation("x"), id=1, text=address),
+            task(annotation("y"), id=2, text="Fever"),
+        )
     assert found == [["x"], ["y"]]
+
+
+def test_texts_with_an_address_are_texts(tmp_path):
+    text = "https://example.org says: fever"
+    assert labels_of(tmp_path, task(annotation("x"), text=text))[1] == [["x"]]
