@@ -185,6 +185,7 @@ def test_an_unknown_address_is_not_explained_by_what_stands_for_a_parameter(
 ) -> None:
     for address, meant in (
         ("/v2/health/ready", ""),
+        ("/v2/models/m/ready", ""),
         ("/v1/zebra/17/stripes", ""),
         ("/v2/predictions", "; is `/v1/predictions` meant?"),
         ("/v1/jobz/17/retry", "; is `/v1/jobs/{job_id}/retry` meant?"),

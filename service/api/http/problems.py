@@ -1,6 +1,7 @@
 """Errors as ``application/problem+json`` (RFC 9457)."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 
@@ -27,6 +28,8 @@ from setwise.service.domain.text import nearest, question, sentence
 from setwise.service.runtime.disk import FULL
 
 MEDIA_TYPE = "application/problem+json"
+
+_VERSION = re.compile(r"v\d+", re.IGNORECASE)
 
 log = structlog.get_logger(__name__)
 
@@ -206,7 +209,7 @@ def nearest_address(path: str, templates: Iterable[str]) -> tuple[str, ...]:
 
     >>> nearest_address("/v1/prediction/17/outcom", ["/v1/labels", "/v1/predictions/{id}/outcome"])
     ('/v1/predictions/{id}/outcome',)
-    >>> nearest_address("/v2/health/ready", ["/v1/exports/{what}", "/readyz"])
+    >>> nearest_address("/v2/models/m/ready", ["/v1/jobs/{job_id}/retry", "/readyz"])
     ()
     """
     parts = path.rstrip("/").split("/")
@@ -215,13 +218,17 @@ def nearest_address(path: str, templates: Iterable[str]) -> tuple[str, ...]:
         steps = template.split("/")
         if len(steps) == len(parts):
             pairs = list(zip(parts, steps, strict=True))
-            named = [pair for pair in pairs if not pair[1].startswith("{")]
-            asked, literal = ("/".join(names) for names in zip(*named, strict=True))
-            if not nearest(asked, [literal]):
-                continue  # whatever stands for a parameter says nothing of the rest
+            if not all(step.startswith("{") or _alike(part, step) for part, step in pairs):
+                continue  # what one step has in common with another says nothing of the rest
             steps = [part if step.startswith("{") else step for part, step in pairs]
         filled.setdefault("/".join(steps), template)
     return tuple(filled[near] for near in nearest("/".join(parts), filled))
+
+
+def _alike(part: str, step: str) -> bool:
+    """Return whether a step of an address may be meant for another, or both are versions."""
+    both = (part, step)
+    return part == step or bool(nearest(part, [step])) or all(map(_VERSION.fullmatch, both))
 
 
 def _allowed(request: Request) -> set[str]:
