@@ -106,4 +106,4 @@ def _on_labels(dataset: Dataset, n_known: int) -> Iterator[str]:
 
 def _named(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
-    return f"{', '.join(names[:_NAMED])}{f' and {more:,} more' if more > 0 else ''}"
+    return f"{', '.join(map(repr, names[:_NAMED]))}{f' and {more:,} more' if more > 0 else ''}"

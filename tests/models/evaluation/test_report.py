@@ -224,7 +224,7 @@ def test_what_is_odd_about_documents_is_said(models):
     odd = replace(
         other,
         texts=texts,
-        label_names=(*other.label_names, "never seen"),
+        label_names=(*other.label_names, "never seen etc."),
         Y=csr_array(hstack([other.Y, unknown])),
         fingerprint="2" * 64,
     )
@@ -237,6 +237,7 @@ def test_what_is_odd_about_documents_is_said(models):
         "The model does not know 1 label of 1 document, which count as wrong",
         "1 label occurs in fewer than 5 documents",
     ]
+    assert told[3].endswith("which count as wrong: 'never seen etc.'.")
     learnt = corpora.texts(150, seed=1, lost=LOST)
     assert "these very documents" in report(models[0], learnt).findings[0].remarks[0]
 
