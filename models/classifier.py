@@ -370,7 +370,12 @@ def group_folds(groups: ArrayLike, n: int, n_folds: int) -> NDArray[np.int64]:
     >>> group_folds(["a", "b", "b", "a", "c"], 5, 2).tolist()
     [1, 0, 0, 1, 0]
     """
+    if isinstance(groups, list | tuple):  # NumPy would make a name of NaN among names
+        groups = np.array(groups, dtype=object)
     column = column_or_1d(as_array(groups, "groups"))
+    if (missing := np.flatnonzero(column != column)).size:  # noqa: PLR0124 - NaN and NaT
+        row = missing[0]
+        raise ValueError(f"groups has no value in row {row}: fill it in, or leave the row out")
     if column.dtype.kind == "O":
         column = column.astype(str)  # names and numbers together
     names, number = np.unique(column, return_inverse=True)

@@ -14,6 +14,7 @@ from setwise.models.data.answer_parsing import (
     metadata_numbers,
 )
 from setwise.models.data.document_error import UnknownNames
+from setwise.models.guarantees.checked import rounded_confidences
 from setwise.models.sets.candidates import RaggedSets, gather, join_indptr
 
 
@@ -180,13 +181,14 @@ class ModelAnswers:
             columns = np.tile(np.arange(n_labels, dtype=np.int32), n)
             bounds = np.arange(n + 1, dtype=np.int32) * n_labels
             rows = csr_array((dense.ravel(), columns, bounds), shape=dense.shape)
+        rows.data = rounded_confidences(rows.data)
         wrong = np.flatnonzero(~((rows.data >= 0.0) & (rows.data <= 1.0)))
         if len(wrong):
             row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
             column = int(rows.indices[wrong[0]])
             raise ValueError(
                 f"the score of document {row + 1} for label {column + 1} is "
-                f"{rows.data[wrong[0]]:g}; give probabilities from 0 to 1"
+                f"{rows.data[wrong[0]]}; give probabilities from 0 to 1"
             )
         return replace(cls.none(*rows.shape), scores=rows)
 

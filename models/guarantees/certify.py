@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.guarantees.audit_tests import AdjudicatedAudits, Budget, ThinStratum
 from setwise.models.guarantees.certificates import Certification
-from setwise.models.guarantees.checked import checked_confidences, checked_flags
+from setwise.models.guarantees.checked import checked_confidences, checked_flags, is_missing
 from setwise.models.guarantees.copies import Clusters, keyed_draws
 from setwise.models.guarantees.thresholds import certify_audits, check_claim, first_order
 
@@ -62,7 +62,7 @@ def certify(  # noqa: PLR0917 -- data come first, by position too
     clusters : array-like of shape (n,), optional
         Name of the cluster of each answer, the same for copies and near copies of one document. A
         cluster is one piece of evidence, however many of its answers were checked: see
-        `setwise.models.guarantees.copies`.
+        `setwise.models.guarantees.copies`. An answer whose name is missing (None or NaN) is alone.
     looks : sequence of int, optional
         Numbers of checks at all attempts on growing data, rising: an attempt has as many of the
         first rows. Give it if you have tried with some of these checks before, or may try again
@@ -216,10 +216,11 @@ def _earlier(looks: Sequence[int] | None, n: int) -> tuple[int, ...] | None:
 
 
 def _names(n: int, clusters: ArrayLike) -> list[Hashable]:
-    names: Any = np.asarray(clusters)
-    if names.shape != (n,):
-        raise ValueError(f"clusters has shape {names.shape}; {n} confidences need as many names")
-    return list(names.tolist())
+    held: Any = clusters
+    names = held.tolist() if hasattr(held, "tolist") else list(held)
+    if (shape := np.shape(np.array(names, dtype=object))) != (n,):
+        raise ValueError(f"clusters has shape {shape}; {n} confidences need as many names")
+    return [object() if is_missing(name) else name for name in names]
 
 
 def _counted_once(audits: AdjudicatedAudits, clusters: Clusters) -> AdjudicatedAudits:

@@ -1,5 +1,6 @@
 """Confidences and verdicts as people give them, checked with an answer that says what is wrong."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,31 @@ Bools = NDArray[np.bool_]
 _MISSING = {"NoneType", "NAType", "NaTType"}
 
 
+_LEAST_PERCENTAGE = 1.1
+"""A number between 1 and this is rather a probability that a coarse format made too large."""
+
 ROUNDING = 1e-5
-"""How far 32-bit sums of probabilities may exceed 1."""
+"""How far 32-bit sums and differences of probabilities may lie outside [0, 1]."""
 
 
 def rounded_confidence(value: float) -> float:
-    """Return 1 for what exceeds it by rounding, anything else as it is."""
-    return 1.0 if 1.0 < value <= 1.0 + ROUNDING else value
+    """Return 0 or 1 for what is beyond it by rounding, anything else as it is.
+
+    >>> rounded_confidence(1.0000001), rounded_confidence(-1e-7), rounded_confidence(1.5)
+    (1.0, 0.0, 1.5)
+    """
+    return min(max(value, 0.0), 1.0) if -ROUNDING <= value <= 1.0 + ROUNDING else value
+
+
+def rounded_confidences(values: Floats) -> Floats:
+    """Return an array in which `rounded_confidence` is applied to each value."""
+    near = (values >= -ROUNDING) & (values <= 1.0 + ROUNDING)
+    return np.where(near, np.clip(values, 0.0, 1.0), values)
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a value is None, NaN, or what pandas has in their place."""
+    return type(value).__name__ in _MISSING or (isinstance(value, float) and math.isnan(value))
 
 
 def checked_confidences(name: str, values: ArrayLike) -> Floats:
@@ -35,9 +54,7 @@ def checked_confidences(name: str, values: ArrayLike) -> Floats:
         confidence = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must hold numbers; {_first_word(array)}") from None
-    over = (confidence > 1.0) & (confidence <= 1.0 + ROUNDING)
-    if over.any():
-        confidence = np.where(over, 1.0, confidence)
+    confidence = rounded_confidences(confidence)
     odd = np.flatnonzero(~((confidence >= 0) & (confidence <= 1)))
     if len(odd):
         value = float(confidence[odd[0]])
@@ -93,6 +110,6 @@ def _first_word(array: NDArray[Any]) -> str:
 def _cure(value: float) -> str:
     if np.isnan(value):
         return ": leave the row out"
-    if value > 100.0:
+    if value > 100.0 or (1.0 < value < _LEAST_PERCENTAGE):
         return ": give probabilities"
     return ": divide percentages by 100" if value > 1 else ": take exp of log-probabilities"

@@ -155,8 +155,12 @@ def test_folds_never_split_a_group(words, monkeypatch: pytest.MonkeyPatch) -> No
         group_folds(["a"] * 5, 5, 2)
     with pytest.raises(ValueError, match="2 entries for 5 documents"):
         group_folds(["a", "b"], 5, 2)
-    with pytest.raises(ValueError, match="groups has no value in row 0: fill it in"):
-        group_folds([None, "a", "b"], 3, 2)
+    for missing in (None, float("nan"), np.nan):
+        with pytest.raises(ValueError, match="groups has no value in row 0: fill it in"):
+            group_folds([missing, "a", "b"], 3, 2)
+    for missing in (np.array([np.nan, 1, 2]), np.array(["NaT", "2026-01-01", "2026-01-02"], "M8")):
+        with pytest.raises(ValueError, match="groups has no value in row 0: fill it in"):
+            group_folds(missing, 3, 2)
     assert group_folds([7, "a", "a"], 3, 2).tolist() == [1, 0, 0]
 
 

@@ -85,6 +85,12 @@ def test_matrices_of_scores_are_answers_too():
     assert by_matrix.scores.nnz == 3
 
 
+def test_scores_that_exceed_1_by_rounding_are_1():
+    scores = np.array([[0.5, 1.0]], dtype=np.float32) + np.float32(1.2e-7)
+    assert scores.max() > 1.0
+    assert ModelAnswers.of_scores(scores).scores.max() == 1.0
+
+
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, math.nan, math.inf])
 def test_a_matrix_of_scores_that_are_no_probabilities_is_refused(wrong):
     with pytest.raises(ValueError, match="score of document 2 for label 1"):

@@ -6,6 +6,7 @@ import pytest
 from setwise.models.guarantees.binomial import upper_tail
 from setwise.models.guarantees.certificates import Certificate
 from setwise.models.guarantees.certify import certify
+from setwise.models.guarantees.checked import checked_confidences
 from setwise.models.guarantees.thresholds import certify_adjudicated
 
 TARGET, RISK = 0.9, 0.1
@@ -187,6 +188,27 @@ def test_a_row_that_is_its_own_cluster_changes_nothing():
     right = draw.random(400) < confidence
     alone = certify(confidence, right, 0.8)
     assert certify(confidence, right, 0.8, clusters=np.arange(400)).steps == alone.steps
+
+
+def test_answers_without_the_name_of_a_cluster_are_alone():
+    confidence, right = [0.99] * 60, [1] * 60
+    alone = certify(confidence, right, 0.9)
+    assert alone.certified
+    for missing in (None, float("nan")):
+        clusters = ["a", *[missing] * 59]
+        assert certify(confidence, right, 0.9, clusters=clusters).steps == alone.steps
+        held = np.array(clusters, dtype=object)
+        assert certify(confidence, right, 0.9, clusters=held).steps == alone.steps
+    with pytest.raises(ValueError, match=r"clusters has shape \(1,\); 60 confidences need"):
+        certify(confidence, right, 0.9, clusters=["a"])
+
+
+def test_a_confidence_outside_by_rounding_counts_as_the_bound():
+    rounded = [np.float32(1.0) + np.float32(1.2e-7), 1.0 - np.float32(1.0000001)]
+    assert [float(each) for each in rounded] != [1.0, 0.0]
+    assert checked_confidences("confidence", rounded).tolist() == [1.0, 0.0]
+    with pytest.raises(ValueError, match=r"row 0 holds 1\.001: give probabilities"):
+        checked_confidences("confidence", [1.001])
 
 
 def test_several_attempts_on_growing_data_share_the_risk():
