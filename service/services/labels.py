@@ -270,10 +270,11 @@ class Labels(TakesLabels, Requesting):
         """Add the labels of a list, one a line, as accepted ones.
 
         Raises `InvalidRequest` with the lines at fault: a name that cannot be stored or comes
-        twice, or, unless the caller insists, one spelt almost like another.
+        twice, or, unless the caller insists, one spelt almost like another or a line that looks
+        like no label.
         """
         _require_lead(caller)
-        named, vocabulary = read_label_list(text), self._vocabulary()
+        named, vocabulary = read_label_list(text, insist=insist), self._vocabulary()
         with self.begin() as transaction:
             stored = {each.label: each for each in transaction.labels.held_all()}
             if not insist:

@@ -40,6 +40,61 @@ def test_labels_of_a_file_are_added_once(
 
 
 @pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("labels.csv", 'label\r\ngrain\r\n"wheat, hard"\r\n'),
+        ("labels.CSV", '\ufeffLabel;Name\ngrain;Grain, any\n"wheat, hard";Hard wheat\n'),
+        ("labels.tsv", "id\tlabels\n1\tgrain\n2\twheat, hard\n"),
+        ("labels.jsonl", '{"label": "grain"}\n{"label": "wheat, hard"}\n'),
+        ("labels.txt", "\ufeffgrain\r\nwheat, hard\r\n"),
+        ("labels", "grain\rwheat, hard\r"),
+    ],
+)
+def test_labels_stand_in_a_column_of_a_table_or_one_a_line(
+    installation: Path, capsys: pytest.CaptureFixture[str], name: str, content: str
+) -> None:
+    (installation / name).write_bytes(content.encode())
+    capsys.readouterr()
+    assert run("label", "add", name, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["added"] == ["grain", "wheat, hard"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("labels.csv", "grain\nwheat\n", "there is no column 'label' among 'grain'; name it so in"),
+        ("labels.csv", "wheat, hard\ngrain\n", "there is no column 'label'; name it so in the"),
+        ("labels.csv", "grain,wheat\n", "there is no row below the titles"),
+        ("labels.csv", "label\ngrain\n\ngrain\n", "has on line 4 'grain', as on line 2"),
+        ("labels.txt", "label\ngrain\n", "on line 1 'label', which looks like the titles of"),
+        ("labels.txt", "grain\nID;Label\n", "on line 2 'ID;Label', which looks like the titles"),
+        ("labels.txt", "grain\tGrain\n", "on line 1 'grain Grain', which looks like a row of a"),
+        ("labels.json", '["grain", "wheat"]', "which looks like JSON or a quoted cell"),
+        ("labels.json", '[\n"grain",\n"wheat"\n]\n', "on line 1 '[', which looks like JSON"),
+        ("labels.txt", '"wheat, ""hard"""\n', "which looks like JSON or a quoted cell"),
+    ],
+)
+def test_what_looks_like_no_list_of_labels_adds_nothing(
+    installation: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, why: str
+) -> None:
+    (installation / name).write_text(content)
+    capsys.readouterr()
+    assert run("label", "add", name) == 2
+    assert why in capsys.readouterr().err
+    assert run("label", "list", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["items"] == []
+
+
+def test_a_label_that_looks_like_a_title_is_added_if_it_is_meant(
+    installation: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (installation / "labels.txt").write_text("label\n[sic]\n")
+    capsys.readouterr()
+    assert run("label", "add", "labels.txt", "--insist", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["added"] == ["label", "[sic]"]
+
+
+@pytest.mark.parametrize(
     ("content", "why"),
     [
         ("grain\ngrain\n", "has on line 2 'grain', as on line 1"),

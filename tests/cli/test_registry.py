@@ -72,6 +72,11 @@ def test_a_model_of_another_models_answers_starts_from_its_labels(
         ),
         (["--external", "--labels", "blank.txt"], "blank.txt, line 2: no label name; give one"),
         (["--external", "--labels", "missing.txt"], "missing.txt"),
+        (
+            ["--external", "--labels", "titled.txt"],
+            "titled.txt, line 1: 'labels' looks like the titles of columns; leave them out",
+        ),
+        (["--external", "--labels", "codes.csv"], "codes.csv: there is no column 'label' among"),
         (["artifact", "--external", "--labels", "twice.txt"], "not both"),
         (["artifact", "--labels", "twice.txt"], "--external"),
     ],
@@ -85,6 +90,8 @@ def test_what_cannot_start_a_model_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("twice.txt").write_text("grain\ntrade\ngrain \n")
+    Path("titled.txt").write_text("labels\ngrain\n")
+    Path("codes.csv").write_text("code,name\nA,Grain\n")
     Path("blank.txt").write_text("grain\n\ntrade\n")
     Path("latin1.txt").write_bytes("fi\u00e8vre\n".encode("latin-1"))
     assert message in refusal(capsys, "model", "add", *arguments)
