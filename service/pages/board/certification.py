@@ -100,16 +100,17 @@ def _request(call: Call, _: Nothing) -> str:
 def _certify_question(call: Call) -> ui.Question:
     attempts = call.services.certification.next_attempts(call.caller)
     stays = [_holds(proof) for proof in call.services.certification.in_force(call.caller)]
-    nothing = bool(attempts) and not any(attempt.gains for attempt in attempts)
+    nothing = not any(attempt.gains for attempt in attempts)
+    why = (
+        "Without new audits an attempt finds the same as the last one."
+        if attempts
+        else "Nothing has been predicted yet, so there is nothing to audit."
+    )
     return ui.Question(
         "Nothing to gain now" if nothing else "Certify now?",
         (
             *map(_spends, attempts),
-            *(
-                ("Without new audits an attempt finds the same as the last one.",)
-                if nothing
-                else ()
-            ),
+            *((why,) if nothing else ()),
             *stays,
         ),
         None if nothing else "Certify now",

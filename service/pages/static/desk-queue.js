@@ -195,7 +195,7 @@ export class Queue extends EventTarget {
 
   /** Take the last act back; returns its task, in hand again, with what was chosen. */
   async undo() {
-    const { kind, item, draft } = this.made.at(-1);
+    const { kind, item, draft } = this.undoable[0];
     const { id } = item;
     let again = item;
     if (this.#sending !== id && unsent.all().some((one) => one.id === id)) {

@@ -43,26 +43,27 @@ function collect(box) {
   const takesNew = box.dataset.labels === "new";
   box.before(input, ...(takesNew ? [asked] : []));
   const offer = complete(input, box.id);
-  const add = (label) => {
+  const add = (label, typed) => {
     const lines = box.value.split("\n").filter((line) => line.trim());
     if (label && !lines.includes(label)) box.value = [...lines, label].join("\n");
-    input.value = "";
+    if (input.value.trim() === typed) input.value = ""; // else the next one is being typed
     asked.replaceChildren();
+    input.focus();
   };
 
   /** Ask whether a label that is in no list is to be added, or a known one much like it. */
   const inquire = async (typed) => {
     const reply = await ask(`/desk/labels/new?${new URLSearchParams({ label: typed })}`);
-    const known = reply.similar.map(({ label }) => choice(`Use “${label}”`, () => add(label)));
+    const known = reply.similar.map(({ label }) => choice(`Use “${label}”`, () => add(label, typed)));
     const fresh = choice("Add it as a new label", () => {
-      add(reply.label);
+      add(reply.label, typed);
       const { form } = box;
       form.elements.add.checked = true;
       form.append(element("input", { type: "hidden", name: "seen", value: reply.label }));
     });
     const what = reply.retired ? "is retired; choose another label." : "is in no list.";
+    // The focus stays in the input: a space of what is typed next must press no button.
     asked.replaceChildren(`“${reply.label}” ${what} `, ...known, ...(reply.retired ? [] : [fresh]));
-    asked.querySelector("button")?.focus();
   };
   input.addEventListener("keydown", async (event) => {
     if (event.key !== "Enter" || composing(event)) return;
@@ -71,8 +72,8 @@ function collect(box) {
     const labels = typed ? await offer() : [];
     const label = labels.includes(typed) ? typed : labels[0];
     if (label === undefined && typed && takesNew)
-      await inquire(typed).catch(() => add(typed));
-    else add(label ?? typed);
+      await inquire(typed).catch(() => add(typed, typed));
+    else add(label ?? typed, typed);
   });
 }
 

@@ -65,6 +65,13 @@ def test_without_new_audits_there_is_nothing_to_gain(admin: Browser, service: Se
     assert "Nothing to gain now" not in admin.get(ASK).text
 
 
+def test_before_the_first_prediction_there_is_nothing_to_certify(admin: Browser) -> None:
+    question = admin.get(ASK).text
+    assert "Nothing to gain now" in question
+    assert "Nothing has been predicted yet" in question
+    assert '<button type="submit" class="danger">' not in question
+
+
 def test_what_holds_is_said_though_a_later_attempt_proves_nothing(
     admin: Browser, service: Service
 ) -> None:
