@@ -161,6 +161,8 @@ def audit_sample(
     refuse_ending(out, ".csv" if format_ is SampleFormat.CSV else ".json")
     if config is not None and config.resolve() == out.resolve():
         raise CommandError(f"{config}: --out writes this file; name another --config")
+    if config is not None:
+        refuse_inputs(config, inputs)
     rows = list(_answers(answers))
     if not rows:
         raise CommandError(f"{answers}: no answer has a confidence; give one a row")

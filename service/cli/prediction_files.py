@@ -13,7 +13,7 @@ import typer
 
 from setwise.service.cli.console import CommandError, note
 from setwise.service.cli.learning import FormatName, TextColumn, layout_of
-from setwise.service.cli.targets import seekable, written_whole
+from setwise.service.cli.targets import refuse_inputs, seekable, written_whole
 from setwise.service.domain.files import Format, header, lines
 
 commands = typer.Typer()
@@ -108,6 +108,8 @@ def label_studio(
     inputs = [predictions, texts]
     if config is not None and config.resolve() == out.resolve():
         raise CommandError(f"{config}: --out writes this file; name another --config")
+    if config is not None:
+        refuse_inputs(config, inputs)
     with written_whole(out, inputs) as file:
         for task, named in predicted_tasks(predictions, known, review=review):
             file.write(("[" if n == 0 else ",\n") + json.dumps(task, ensure_ascii=False))

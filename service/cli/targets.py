@@ -29,6 +29,9 @@ _FORMATS = frozenset(
 )
 """How the names of files of some format end."""
 
+_MANIFEST = "manifest.json"
+"""What a folder with a model holds; its module is slow to import."""
+
 _MOST_LINKS = 40
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES}
@@ -47,6 +50,8 @@ def written_whole(path: Path, inputs: Sequence[Path | str | None] = ()) -> Itera
     """
     if path.is_dir():
         raise CommandError(f"{path}: this is a folder; name a file")
+    if os.path.islink(os.path.realpath(path)):  # which ends where links lead in a circle
+        raise CommandError(f"{path}: this link leads to itself; name a file")
     refuse_inputs(path, inputs)
     with naming(path):
         if _is_written_as_it_is(path):
@@ -67,7 +72,12 @@ def refuse_ending(path: Path, *endings: str) -> None:
 
 
 def refuse_inputs(path: Path, inputs: Sequence[Path | str | None]) -> None:
-    """Raise `CommandError` if ``path`` is a file that the command reads."""
+    """Raise `CommandError` if ``path`` is a file that the command reads, or one of its model."""
+    for source in inputs:
+        if source is not None and _is_in_model(path, Path(source)):
+            raise CommandError(
+                f"{path}: this is in the folder of a model; name another one to write"
+            )
     try:
         target = path.stat()
     except OSError:
@@ -77,6 +87,13 @@ def refuse_inputs(path: Path, inputs: Sequence[Path | str | None]) -> None:
     for source in inputs:
         if source is not None and _reads(source, path, target):
             raise CommandError(f"{path}: the command reads this file; name another one to write")
+
+
+def _is_in_model(path: Path, source: Path) -> bool:
+    """Return whether a new file would lie in a model, which then is no sound one any more."""
+    if not (source / _MANIFEST).is_file() or path.exists():
+        return False
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(source))
 
 
 def refuse_folder(folder: Path, inputs: Sequence[Path | str | None]) -> None:

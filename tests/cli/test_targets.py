@@ -118,6 +118,26 @@ def test_what_a_command_reads_is_not_written_over(tmp_path: Path) -> None:
     write(tmp_path / "other", inputs=inputs)
 
 
+def test_no_file_is_added_to_a_model(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "manifest.json").write_text("{}")
+    (tmp_path / "other").symlink_to("model")
+    for name in ("model/out.jsonl", "other/out.jsonl"):
+        with pytest.raises(CommandError, match="this is in the folder of a model; name another"):
+            write(tmp_path / name, inputs=(tmp_path / "model",))
+    (tmp_path / "texts").mkdir()
+    write(tmp_path / "texts" / "out.jsonl", inputs=(tmp_path / "texts",))
+
+
+def test_a_link_to_itself_stays(tmp_path: Path) -> None:
+    link, back = tmp_path / "link", tmp_path / "back"
+    link.symlink_to("back")
+    back.symlink_to("link")
+    with pytest.raises(CommandError, match="this link leads to itself; name a file"):
+        write(link)
+    assert link.is_symlink()
+
+
 def test_standard_input_is_not_written_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,10 +170,12 @@ def test_every_command_that_writes_knows_its_inputs(
         (("certify", audits, "--target", "0.9", "--plot", audits), audits),
         (("label-studio", predictions, "--out", predictions), predictions),
         (("label-studio", predictions, "--texts", texts, "--out", texts), texts),
+        (("label-studio", predictions, "--out", tasks, "--config", predictions), predictions),
     ):
         before = path.read_text()
         assert "the command reads this file" in refusal(capsys, *map(str, arguments))
         assert path.read_text() == before
+        assert not tasks.exists()
     both = ("label-studio", predictions, "--out", tasks, "--config", tasks)
     assert "--out writes this file" in refusal(capsys, *map(str, both))
 
