@@ -14,7 +14,7 @@ import typer
 from setwise.service.cli.console import AsJson, CommandError, check_share, note, print_json, say
 from setwise.service.cli.learning import TextColumn
 from setwise.service.cli.prediction_files import texts_by_id
-from setwise.service.cli.targets import refuse_ending, refuse_inputs, written_whole
+from setwise.service.cli.targets import is_same, refuse_ending, refuse_inputs, written_whole
 from setwise.service.domain.files import Format, header, lines
 
 commands = typer.Typer()
@@ -159,7 +159,7 @@ def audit_sample(
     inputs = [answers, texts]
     refuse_inputs(out, inputs)
     refuse_ending(out, ".csv" if format_ is SampleFormat.CSV else ".json")
-    if config is not None and config.resolve() == out.resolve():
+    if config is not None and is_same(config, out):
         raise CommandError(f"{config}: --out writes this file; name another --config")
     if config is not None:
         refuse_inputs(config, inputs)

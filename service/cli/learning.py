@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost import slowly: only where needed
 
 import json
+import os
 import sys
 import time
 from dataclasses import replace
@@ -170,7 +171,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a model on labelled documents."""
-    out = out.resolve()
+    out = Path(os.path.realpath(out))
     _check_target(out, force=force)
     refuse_folder(out, [data, gold, noise])
     from setwise.models.calibration.several_answers import settle
@@ -324,6 +325,8 @@ def _check_target(out: Path, *, force: bool) -> None:
             raise CommandError(f"{out}: the folder holds other files; name a new or empty folder")
         if not force:
             raise CommandError(f"{out}: an artifact is there already; add --force to replace it")
+    elif out.is_symlink():
+        raise CommandError(f"{out}: this link leads to itself; name a folder")
     elif out.exists() and not out.is_dir():
         raise CommandError(f"{out}: this is a file; name a folder")
     existing = next(folder for folder in out.parents if folder.exists())

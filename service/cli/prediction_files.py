@@ -13,7 +13,7 @@ import typer
 
 from setwise.service.cli.console import CommandError, note
 from setwise.service.cli.learning import FormatName, TextColumn, layout_of
-from setwise.service.cli.targets import refuse_inputs, seekable, written_whole
+from setwise.service.cli.targets import is_same, refuse_inputs, seekable, written_whole
 from setwise.service.domain.files import Format, header, lines
 
 commands = typer.Typer()
@@ -106,7 +106,7 @@ def label_studio(
     labels: set[str] = set()
     n = 0
     inputs = [predictions, texts]
-    if config is not None and config.resolve() == out.resolve():
+    if config is not None and is_same(config, out):
         raise CommandError(f"{config}: --out writes this file; name another --config")
     if config is not None:
         refuse_inputs(config, inputs)

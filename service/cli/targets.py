@@ -1,6 +1,7 @@
 """Files that commands write: whole or not at all, and never over what they read."""
 
 import errno
+import io
 import os
 import re
 import shutil
@@ -10,9 +11,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from setwise.service.cli.console import CommandError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 _DESCRIPTOR = re.compile(r"/dev/(std(in|out|err)|fd/\d+)|/proc/[^/]+/(task/\d+/)?fd/\d+")
 """Paths of files that this process has open; their content is not this command's alone."""
@@ -50,7 +54,7 @@ def written_whole(path: Path, inputs: Sequence[Path | str | None] = ()) -> Itera
     """
     if path.is_dir():
         raise CommandError(f"{path}: this is a folder; name a file")
-    if os.path.islink(os.path.realpath(path)):  # which ends where links lead in a circle
+    if Path(os.path.realpath(path)).is_symlink():  # which ends where links lead in a circle
         raise CommandError(f"{path}: this link leads to itself; name a file")
     refuse_inputs(path, inputs)
     with naming(path):
@@ -96,10 +100,19 @@ def _is_in_model(path: Path, source: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(source))
 
 
+def is_same(path: Path, other: Path) -> bool:
+    """Return whether two names, with or without a file, are of one file."""
+    if path.exists() and other.exists():
+        return path.samefile(other)
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
 def refuse_folder(folder: Path, inputs: Sequence[Path | str | None]) -> None:
     """Raise `CommandError` if the command reads something in a folder that it replaces."""
     for source in inputs:
-        if source and Path(source).exists() and Path(source).resolve().is_relative_to(folder):
+        if not source or not Path(source).exists():
+            continue
+        if Path(os.path.realpath(source)).is_relative_to(os.path.realpath(folder)):
             raise CommandError(f"{folder}: {source} lies in it and is read; name another folder")
 
 
@@ -153,9 +166,49 @@ def _stream(path: Path) -> Iterator[TextIO]:
 @contextmanager
 def standard_output() -> Iterator[None]:
     """Name standard output in errors of a command that writes to it, also at its end."""
-    with naming("standard output"):
+    with naming("standard output"), _whole_writes():
         yield
         sys.stdout.flush()
+
+
+@contextmanager
+def _whole_writes() -> Iterator[None]:
+    """Write all that is printed or raise, also without a buffer (PYTHONUNBUFFERED)."""
+    before = sys.stdout
+    if not isinstance(raw := getattr(before, "buffer", None), io.FileIO):
+        yield
+        return
+    whole = cast("BinaryIO", _Unbuffered(raw))
+    text = io.TextIOWrapper(whole, before.encoding, before.errors, write_through=True)
+    sys.stdout = text
+    try:
+        yield
+    finally:
+        sys.stdout = before
+        text.detach()
+
+
+class _Unbuffered(io.RawIOBase):
+    """A file of which no write is short, as one to a disk that becomes full is."""
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def isatty(self) -> bool:
+        return self._raw.isatty()
+
+    def write(self, content: "Buffer") -> int:
+        whole = memoryview(content).cast("B")
+        rest = whole
+        while rest:
+            rest = rest[self._raw.write(rest) or 0 :]
+        return len(whole)
 
 
 @contextmanager

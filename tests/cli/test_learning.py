@@ -321,6 +321,12 @@ def test_a_report_and_a_comparison_are_written(folder, tmp_path, capsys):
     assert target.read_text("utf-8").startswith("<!doctype html>")
 
 
+def test_a_model_is_not_written_into_a_link_to_itself(folder, tmp_path, capsys):
+    (tmp_path / "model").symlink_to("model")
+    line = refusal(capsys, "train", folder / "texts", "--out", tmp_path / "model")
+    assert line == f"{tmp_path / 'model'}: this link leads to itself; name a folder"
+
+
 @pytest.mark.parametrize(
     ("option", "fault"),
     [

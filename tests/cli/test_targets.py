@@ -191,6 +191,24 @@ def test_the_interface_is_written_where_it_is_asked(
     capsys.readouterr()
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_disk_that_becomes_full_is_noticed(tmp_path: Path, unbuffered: str) -> None:
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9));"
+        "from setwise.service.cli import main; main(['--version'])"
+    )
+    with (tmp_path / "out").open("w") as out:
+        ended = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=out,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert ended.stderr.decode() == f"setwise: standard output: {os.strerror(errno.EFBIG)}\n"
+    assert ended.returncode == 2
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
 def test_a_full_standard_output_is_named_once() -> None:
     program = "from setwise.service.cli import main; main(['--version'])"
