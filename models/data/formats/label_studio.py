@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from setwise.models.data.formats.layout import FileLayout
+from setwise.models.data.formats.verdicts import is_rejected
 from setwise.models.data.json_lines import json_records, read_json, type_name
 from setwise.models.data.lines import DataError, DataWarning, count_of, is_address
 
@@ -291,7 +292,7 @@ def _answers(reader: "_Controls", number: int, task: Mapping[str, Any]) -> list[
         annotations = [
             annotation
             for annotation in task.get("annotations") or task.get("completions") or []
-            if not _is_withdrawn(annotation)
+            if not (_is_withdrawn(annotation) or is_rejected(task))
         ]
         return [
             _AnnotatedAnswer(
@@ -307,7 +308,7 @@ def _answers(reader: "_Controls", number: int, task: Mapping[str, Any]) -> list[
 
 def _is_withdrawn(annotation: Mapping[str, Any]) -> bool:
     """Return whether an annotation was withdrawn; earlier releases had other names."""
-    if any(annotation.get(name) for name in ("was_cancelled", "skipped", "canceled", "is_draft")):
+    if is_rejected(annotation):
         return True
     reviews = sorted(annotation.get("reviews") or [], key=_instant)
     return bool(reviews) and reviews[-1].get("accepted") is False

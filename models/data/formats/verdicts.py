@@ -20,8 +20,10 @@ _STATES = {
     "annotation status",
     "assignmentstatus",
     "label status",
+    "last action",
     "response status",
     "review status",
+    "verdict",
     "workflow status",
 }
 _NO_ANSWERS = {
@@ -31,8 +33,17 @@ _NO_ANSWERS = {
 _FLAGS = {"was cancelled", "was canceled", "was skipped", "is skipped", "isskipped", "is draft"}
 """Columns that say so when they are true; no label has such a name."""
 
-_FLAGS_OF_TOOLS = {"skipped", "cancelled", "canceled", "rejected", "ignored", "discarded", "draft"}
+_FLAGS_OF_TOOLS = {
+    *("skipped", "cancelled", "canceled", "rejected", "ignored", "discarded", "draft"),
+    *("deleted", "is deleted"),
+}
+_CONSENTS = {"accepted", "is accepted", "approved", "is approved"}
+"""Columns that say so when they are false."""
+
 _TRUE = {"true", "1", "1.0", "yes"}
+_SAYING_NO = {"flag": _TRUE, "state": _NO_ANSWERS, "consent": {"false"}}
+_RESPONSES = "responses"
+"""Argilla's answers to a question: objects with a status, or a column of these statuses."""
 
 
 class Verdicts:
@@ -78,11 +89,8 @@ class Verdicts:
         for name, value in row.items():
             if name not in self._kinds:
                 self._kinds[name] = None if name in self._used else _kind(name)
-            kind = self._kinds[name]
-            if kind is not None and _plain(str(value)) in (
-                _TRUE if kind == "flag" else _NO_ANSWERS
-            ):
-                self._left_out[name, str(value)] += 1
+            if (said := _rejection(self._kinds[name], value)) is not None:
+                self._left_out[name, said] += 1
                 return True
         return False
 
@@ -108,11 +116,36 @@ def is_flag(name: str) -> bool:
     return _plain(name) in _FLAGS
 
 
+def is_rejected(answer: Mapping[str, Any]) -> bool:
+    """Return whether the members of an answer say that it is none.
+
+    >>> is_rejected({"was_cancelled": True}), is_rejected({"status": "submitted"})
+    (True, False)
+    """
+    return any(_rejection(_kind(name), value) is not None for name, value in answer.items())
+
+
+def _rejection(kind: str | None, value: object) -> str | None:
+    """Return the value of a column that says that a row is no answer, None for any other."""
+    if kind is None:
+        return None
+    if isinstance(value, list):  # of one person each
+        each = [one.get("status") if isinstance(one, dict) else one for one in value]
+        said = [_rejection(kind, one) for one in each]
+        return None if not said or None in said else said[0]
+    return str(value) if _plain(str(value)) in _SAYING_NO[kind] else None
+
+
 def _kind(name: str) -> str | None:
+    """Return what the values of a column say, None if it is something else."""
     plain = _plain(name)
     if plain in _FLAGS or plain in _FLAGS_OF_TOOLS:
         return "flag"
-    return "state" if plain in _STATES else None
+    if plain in _CONSENTS:
+        return "consent"
+    *path, last = plain.split(".")
+    is_state = plain in _STATES or plain == _RESPONSES or (_RESPONSES in path and last in _STATES)
+    return "state" if is_state else None
 
 
 def _plain(name: str) -> str:

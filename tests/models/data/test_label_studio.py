@@ -209,6 +209,31 @@ def test_addresses_are_not_learnt_as_texts(tmp_path, address):
     assert found == [["x"], ["y"]]
 
 
+@pytest.mark.parametrize(
+    ("mark", "of_task"),
+    [
+        ({"last_action": "rejected"}, False),
+        ({"status": "skipped"}, False),
+        ({"accepted": False}, False),
+        ({"draft": True}, False),
+        ({"was_cancelled": True}, True),
+        ({"is_skipped": True}, True),
+    ],
+    ids=str,
+)
+def test_annotations_that_their_tool_marks_as_no_answer_do_not_count(tmp_path, mark, of_task):
+    odd = task(annotation("WRONG", **({} if of_task else mark)), id=1)
+    odd |= mark if of_task else {}
+    with pytest.warns(DataWarning, match="1 task left out"):
+        _, found = labels_of(tmp_path, odd, task(annotation("y"), id=2))
+    assert found == [["y"]]
+
+
+def test_marks_that_are_not_set_withdraw_nothing(tmp_path):
+    marks = {"was_cancelled": "false", "last_action": "submitted", "accepted": None}
+    assert labels_of(tmp_path, task(annotation("x", **marks)))[1] == [["x"]]
+
+
 def test_texts_with_an_address_are_texts(tmp_path):
     text = "https://example.org says: fever"
     assert labels_of(tmp_path, task(annotation("x"), text=text))[1] == [["x"]]

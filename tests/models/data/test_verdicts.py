@@ -36,6 +36,11 @@ def read(folder: Path, *rows: Mapping[str, Any], layout: FileLayout = CHOSEN) ->
         {"was_cancelled": True},
         {"skipped": "true"},
         {"is_draft": 1},
+        {"deleted": True},
+        {"accepted": False},
+        {"is_approved": "False"},
+        {"verdict": "reject"},
+        {"label.responses.0.status": "discarded"},
     ],
     ids=str,
 )
@@ -49,8 +54,36 @@ def test_rows_that_are_no_answers_are_left_out_with_a_warning(
     assert dataset.label_names == ("fever",)
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        {"responses": [{"status": "discarded"}, {"status": "draft"}]},
+        {"label.responses.status": ["discarded"]},
+    ],
+    ids=str,
+)
+def test_rows_that_all_annotators_discarded_are_left_out(
+    tmp_path: Path, mark: dict[str, list[object]]
+) -> None:
+    with pytest.warns(DataWarning, match="1 row left out"):
+        dataset = read(tmp_path, *ANSWERS, {"text": "Rash", "accept": ["rash"], **mark})
+    assert dataset.n == 3
+    ((name, values),) = mark.items()
+    kept = {name: [*values, {"status": "submitted"} if name == "responses" else "submitted"]}
+    assert read(tmp_path, *ANSWERS, {"text": "Rash", "accept": ["rash"], **kept}).n == 4
+
+
 def test_accepted_answers_are_read_without_a_word(tmp_path: Path) -> None:
-    marks = {"answer": "accept", "status": "submitted", "skipped": False, "was_cancelled": None}
+    marks = {
+        "answer": "accept",
+        "status": "submitted",
+        "skipped": False,
+        "was_cancelled": None,
+        "accepted": True,
+        "approved": None,
+        "responses": [],
+        "deleted": "no",
+    }
     with warnings.catch_warnings(action="error"):
         assert read(tmp_path, *({**row, **marks} for row in ANSWERS)).n == 3
 
