@@ -166,6 +166,13 @@ def test_only_the_first_of_many_faults_are_described(
         ("/v1/predictions?limit=1e1", ["/query/limit"]),
         ("/v1/predictions?limit=%201", ["/query/limit"]),
         ("/v1/predictions?limit=1_0", ["/query/limit"]),
+        ("/v1/documents?confidence_from=%201", ["/query/confidence_from"]),
+        ("/v1/documents?confidence_from=.5", ["/query/confidence_from"]),
+        ("/v1/documents?confidence_to=1%0A", ["/query/confidence_to"]),
+        ("/v1/documents?confidence_to=nan", ["/query/confidence_to"]),
+        ("/v1/documents?prioritized=yes", ["/query/prioritized"]),
+        ("/v1/documents?prioritized=1", ["/query/prioritized"]),
+        ("/v1/documents?prioritized=", ["/query/prioritized"]),
         ("/v1/admin/annotators?days=7.0", ["/query/days"]),
     ],
 )
@@ -177,6 +184,12 @@ def test_a_parameter_is_given_once_and_a_number_of_items_is_whole(
 
 def test_a_list_in_the_query_is_given_by_repeating_its_name(service: Service) -> None:
     response = service.get("/v1/documents?label=a&label=b&limit=5", by="lead")
+    assert response.status_code == 200
+
+
+def test_numbers_and_truth_values_in_the_query_are_as_in_json(service: Service) -> None:
+    query = "confidence_from=0.5&confidence_to=9e-1&prioritized=true&beyond_model=False"
+    response = service.get(f"/v1/documents?{query}", by="lead")
     assert response.status_code == 200
 
 
