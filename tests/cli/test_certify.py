@@ -53,6 +53,12 @@ def test_the_tested_thresholds_are_drawn(tmp_path, capsys):
     assert "this is a folder; name a file" in line
 
 
+def test_a_file_without_any_check_is_refused(tmp_path, capsys):
+    audits = write(tmp_path, ["confidence,right", *["0.9,"] * 3])
+    line = refusal(capsys, "certify", str(audits), "--target", "0.9")
+    assert line.startswith(f"setwise: {audits}: no answer is checked yet; say in the column right")
+
+
 def test_a_refusal_is_an_answer_and_ends_well(tmp_path, capsys):
     audits = write(tmp_path, ["confidence,right", *["0.9,1"] * 3])
     assert status("certify", audits, "--target", 0.9) == 0

@@ -14,7 +14,10 @@ from setwise.models.guarantees.checked import rounded_confidence
 
 Floats = NDArray[np.float64]
 
-_FLAGS = {"1": 1.0, "true": 1.0, "yes": 1.0, "0": 0.0, "false": 0.0, "no": 0.0}
+_FLAGS = {
+    **dict.fromkeys(("1", "true", "yes", "y"), 1.0),
+    **dict.fromkeys(("0", "false", "no", "n"), 0.0),
+}
 _OPTIONAL = ("audit_probability", "agreed", "reread", "cluster")
 
 
@@ -66,6 +69,9 @@ def read_checked_answers(path: str | Path) -> CheckedAnswers:
             )
     if not columns:
         raise DataError(path, None, "the file holds no checked answers", "give one a row")
+    if np.isnan(columns["right"]).all():
+        cure = "say in the column right, or as an annotation, which answers are"
+        raise DataError(path, None, "no answer is checked yet", cure)
     return CheckedAnswers(
         np.array(columns["confidence"]),
         np.array(columns["right"]),
