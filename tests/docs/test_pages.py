@@ -49,6 +49,12 @@ def test_the_front_page_and_each_release_in_the_changelog_stay_short() -> None:
         assert release.count("\n") <= 100, release.partition("\n")[0]
 
 
+@pytest.mark.parametrize(("page", "most"), [("start", 700), ("guarantees", 1000)])
+def test_pages_for_owners_stay_short(page: str, most: int) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    assert len(re.sub(r"<!--.*?-->", "", text).split()) <= most
+
+
 def test_paths_in_the_text_exist() -> None:
     for page in PAGES:
         for path in re.findall(

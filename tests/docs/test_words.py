@@ -21,7 +21,7 @@ WORDS = {
 def texts() -> Iterator[tuple[str, str]]:
     """Yield what people read, with the place."""
     # Mathematics proves; its page is left out.
-    pages = {*(ROOT / "docs").glob("*.md"), ROOT / "README.md"} - {ROOT / "docs" / "guarantees.md"}
+    pages = {*(ROOT / "docs").glob("*.md"), ROOT / "README.md"} - {ROOT / "docs" / "proof.md"}
     for folder in ("pages", "api", "cli"):
         for kind in ("html", "toml", "js"):
             pages |= set((ROOT / "service" / folder).rglob(f"*.{kind}"))

@@ -44,7 +44,7 @@ UNDIVIDED = (
     "It speaks of documents that come as they did then. Documents from a new site or source are "
     "sent under it too; with a field in segment_by they would wait."
 )
-"""What a certificate for all documents assumes; see docs/guarantees.md."""
+"""What a certificate for all documents assumes; see docs/proof.md."""
 
 COUNTS = {
     "n_audits": "Audits that count",
