@@ -68,11 +68,10 @@ def restore(
     """Restore a backup into an empty database, and upgrade it."""
     from setwise.service.stores.upkeep import backup as databases
     from setwise.service.stores.upkeep import revisions
+    from setwise.service.stores.upkeep.migrate import NotEmpty
 
     with opened() as (settings, engine), _verified(file) as archive:
         pepper, names = settings.data_dir / _PEPPER, archive.namelist()
-        if not force and revisions.current(engine) is not None:
-            raise CommandError("the database is not empty; --force replaces everything in it")
         secret = archive.read(_PEPPER) if _PEPPER in names and settings.pepper is None else None
         if secret and not force and pepper.exists() and pepper.read_bytes() != secret:
             raise CommandError(f"{pepper}: differs from the backup's; --force replaces it")
@@ -80,7 +79,11 @@ def restore(
             dump = Path(archive.extract(_DATABASE, folder))
             # First, because it refuses a database that is damaged or not Setwise's.
             try:
-                databases.load(engine, dump, app_user=settings.database_app_user)
+                databases.load(engine, dump, force=force, app_user=settings.database_app_user)
+            except NotEmpty as error:
+                raise CommandError(
+                    "the database is not empty; --force replaces everything in it"
+                ) from error
             except ValueError as error:
                 raise _refusal(file, error) from error
         if secret:

@@ -98,7 +98,7 @@ def move(
         ),
     ],
 ) -> None:
-    """Copy everything to another database, and verify it."""
+    """Copy everything to another database, and verify it; stop servers and workers first."""
     from setwise.service.settings import PREFIX
     from setwise.service.stores import database as engines
     from setwise.service.stores.upkeep import backup
@@ -106,6 +106,8 @@ def move(
     target = engines.create(url)
     try:
         with opened() as (settings, engine), progress("move") as report:
+            backup.refuse_move(engine, target)
+            note("stop servers and workers first: what they write later stays in the old database")
             # SQLite has no roles.
             app_user = settings.database_app_user if target.dialect.name != "sqlite" else ""
             moved = backup.move(engine, target, report, app_user=app_user)

@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from sqlalchemy import Engine, create_engine, text
@@ -185,6 +187,84 @@ def test_nobody_writes_while_everything_moves(here: str, other_url: str) -> None
         backup.move(source, target, write)
     assert len(refused) == 1
     assert "lock" in refused[0]
+
+
+@ON_BOTH
+def test_what_was_filled_since_a_move_began_is_not_replaced(
+    here: str, other_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _add(here, 3)
+    assert status("backup", tmp_path / "all.zip") == 0
+    dump = tmp_path / "dump"
+    with ZipFile(tmp_path / "all.zip") as archive:
+        dump.write_bytes(archive.read("database"))
+    with opened(here) as source, opened(other_url) as target:
+        migrate.upgrade(target)
+        _add(other_url, 1)
+        filled = digests(other_url)
+        monkeypatch.setattr(backup, "refuse_move", lambda *_: None)  # it was empty then
+        with pytest.raises(migrate.NotEmpty):
+            backup.move(source, target, lambda *_: None)
+        with pytest.raises(migrate.NotEmpty):
+            backup.load(target, dump, force=False)
+    assert digests(other_url) == filled
+
+
+@ON_BOTH
+def test_of_two_moves_at_once_into_one_database_one_is_refused(
+    here: str, other_url: str, tmp_path: Path
+) -> None:
+    _add(here, 3)
+    second = f"sqlite:///{tmp_path / 'second.db'}"
+    with opened(second) as engine:
+        migrate.upgrade(engine)
+    outcomes: list[object] = []
+
+    def move_second() -> None:
+        with opened(second) as source, opened(other_url) as target:
+            try:
+                outcomes.append(backup.move(source, target, lambda *_: None))
+            except migrate.NotEmpty as error:
+                outcomes.append(error)
+
+    beside = threading.Thread(target=move_second)
+
+    def start(_: float, message: str) -> None:
+        if message == "verify predictions":  # the first one holds the lock, and soon commits
+            beside.start()
+            beside.join(1.0)
+
+    with opened(here) as source, opened(other_url) as target:
+        backup.move(source, target, start)
+    beside.join()
+    assert [type(each) for each in outcomes] == [migrate.NotEmpty]
+    assert digests(other_url) == digests(here)
+
+
+def test_a_move_says_first_what_to_stop_and_then_what_to_change(
+    here: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status("db", "move", f"sqlite:///{tmp_path / 'new.db'}") == 0
+    said = capsys.readouterr()
+    assert "servers and workers" in said.err.splitlines()[0]
+    assert "SETWISE_DATABASE_URL" in said.out
+
+
+@pytest.mark.parametrize("arguments", [["backup", "new.zip"], ["db", "move", "sqlite:///new.db"]])
+def test_a_database_of_an_unknown_release_is_not_copied(
+    here: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with opened(here) as engine, engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    said = refusal(capsys, *arguments)
+    assert "revision 9999" in said
+    assert "install the release that made it, or a newer one" in said
+    assert not {"new.zip", "new.db"} & {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_database_of_another_revision_is_not_moved(

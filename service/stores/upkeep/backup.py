@@ -5,6 +5,7 @@ transaction, whole or not at all.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
@@ -14,39 +15,55 @@ from sqlalchemy.exc import DBAPIError
 from setwise.service.domain.errors import StorageDamaged
 from setwise.service.stores.database import sqlite_path
 from setwise.service.stores.upkeep import migrate, revisions, rows
+from setwise.service.stores.upkeep.migrate import NotEmpty
 from setwise.service.stores.upkeep.rows import RowsHeader, TableDigest
 
 Report = Callable[[float, str], None]
+
+_FULL = "the other database is not empty; name a new one"
 
 
 def dump(engine: Engine, file: Path) -> str:
     """Write the database to a new file, and return its revision.
 
-    Raises `ValueError` if it is empty.
+    Raises `ValueError` if it is empty, or at a revision that no restore of this release knows.
     """
     revision = revisions.current(engine)
     if revision is None:
         raise ValueError("the database is empty: there is nothing to back up")
+    revisions.refuse_unknown(revision)
     rows.dump(engine, file)
     return revision
 
 
-def load(engine: Engine, file: Path, *, app_user: str = "") -> None:
+def load(engine: Engine, file: Path, *, force: bool, app_user: str = "") -> None:
     """Replace the database by a dump, upgraded to this release as by `migrate.upgrade`.
 
     Nothing that was written into the dump is executed: its rows go into tables that the migrations
     make. A damaged SQLite file is put aside as ``<name>.damaged``.
 
-    Raises `ValueError` if the dump is damaged or not of this service; the database is then as it
-    was.
+    Raises `ValueError` if the dump is damaged or not of this service, and `NotEmpty` if the
+    database holds something and ``force`` does not allow to replace it; it is then as it was.
     """
     try:
         with ZipFile(file) as archive:
             header = rows.read_header(archive)
-            _put_damage_aside(engine)
-            _fill(engine, header, lambda name: _lines(archive, name), app_user)
+            if force:
+                _put_damage_aside(engine)
+            lines = partial(_lines, archive)
+            _fill(engine, header, lines, only_empty=not force, app_user=app_user)
     except BadZipFile as error:
         raise ValueError(f"its database is damaged: {error}") from error
+
+
+def refuse_move(source: Engine, target: Engine) -> None:
+    """Raise `ValueError` if nothing can be moved from one database to the other."""
+    if revisions.current(target) is not None:
+        raise NotEmpty(_FULL)
+    status = revisions.check(source)
+    revisions.refuse_unknown(status.current)
+    if not status.ok:
+        raise ValueError(f"the database is not at {status.head}: run setwise db upgrade")
 
 
 def move(source: Engine, target: Engine, report: Report, *, app_user: str = "") -> int:
@@ -58,11 +75,7 @@ def move(source: Engine, target: Engine, report: Report, *, app_user: str = "") 
     Raises `ValueError` if the source is not at this release's revision, the target is not empty,
     or a row arrives changed.
     """
-    if revisions.current(target) is not None:
-        raise ValueError("the other database is not empty; name a new one")
-    status = revisions.check(source)
-    if not status.ok:
-        raise ValueError(f"the database is not at {status.head}: run setwise db upgrade")
+    refuse_move(source, target)
     digests: dict[str, TableDigest] = {}
     with rows.snapshot(source, alone=True) as connection:
         header = rows.describe(connection)
@@ -88,7 +101,10 @@ def move(source: Engine, target: Engine, report: Report, *, app_user: str = "") 
                         f"{digest.rows:,} arrived; nothing was moved"
                     )
 
-        _fill(target, header, sent, app_user, verify)
+        try:
+            _fill(target, header, sent, verify, only_empty=True, app_user=app_user)
+        except NotEmpty as error:
+            raise NotEmpty(_FULL) from error
     return sum(digest.rows for digest in digests.values())
 
 
@@ -96,15 +112,24 @@ def _fill(
     engine: Engine,
     header: RowsHeader,
     lines: rows.Lines,
-    app_user: str,
     verify: Callable[[Connection], None] = lambda _: None,
+    *,
+    only_empty: bool,
+    app_user: str,
 ) -> None:
     def fill(connection: Connection) -> None:
         rows.load(connection, header, lines)
         verify(connection)
 
     try:
-        migrate.rebuild(engine, header.revision, fill, rows.await_words, app_user=app_user)
+        migrate.rebuild(
+            engine,
+            header.revision,
+            fill,
+            rows.await_words,
+            only_empty=only_empty,
+            app_user=app_user,
+        )
     except DBAPIError as error:
         raise ValueError(
             f"the database there cannot be emptied ({error.orig}); drop it, and create it again"

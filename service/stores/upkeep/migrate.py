@@ -17,13 +17,23 @@ from sqlalchemy import Connection, Engine, text
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.database import sqlite_path
 from setwise.service.stores.upkeep import grants, revisions
-from setwise.service.stores.upkeep.revisions import Status, check, knows, newest, revision_of
+from setwise.service.stores.upkeep.revisions import (
+    Status,
+    check,
+    newest,
+    refuse_unknown,
+    revision_of,
+)
 
 _LOCK = 0x5E7_0015E
 """PostgreSQL's advisory lock for migrations. The number is arbitrary."""
 
 _PATIENCE_S = 60
 """How long a second process waits for the first one, in seconds."""
+
+
+class NotEmpty(ValueError):
+    """The database holds tables already."""
 
 
 def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> Status:
@@ -42,7 +52,7 @@ def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> St
         make_file(engine)
     with _alone(engine) as connection:
         before = revision_of(connection)
-        _refuse_unknown(before)
+        refuse_unknown(before)
         if before not in {None, newest()}:
             _copy(connection)
         _run(connection, command.upgrade, revision)
@@ -59,7 +69,7 @@ def downgrade(engine: Engine, revision: str) -> Status:
     if engine.dialect.name == "sqlite" and not sqlite_path(engine).exists():
         raise StorageUnavailable(f"There is no database at {sqlite_path(engine)}.")
     with _alone(engine) as connection:
-        _refuse_unknown(revision_of(connection))
+        refuse_unknown(revision_of(connection))
         _copy(connection)
         _run(connection, command.downgrade, revision)
     return check(engine)
@@ -71,11 +81,14 @@ def rebuild(
     fill: Callable[[Connection], None],
     finish: Callable[[Connection], None],
     *,
+    only_empty: bool,
     app_user: str = "",
 ) -> None:
     """Replace all tables by those of ``revision``, filled and then upgraded as by `upgrade`.
 
     It is one transaction: if something fails, the database is as it was.
+
+    Raises `NotEmpty` if it holds tables and may not.
 
     ``finish``: Called with the tables of this release.
     """
@@ -83,8 +96,10 @@ def rebuild(
         make_file(engine)
     with _alone(engine) as connection:
         before = revision_of(connection)
-        _refuse_unknown(before)
-        _refuse_unknown(revision)
+        if only_empty and before is not None:  # asked here, where no other process can fill it
+            raise NotEmpty
+        refuse_unknown(before)
+        refuse_unknown(revision)
         if before is not None:
             _run(connection, command.downgrade, "base")
         _run(connection, command.upgrade, revision)
@@ -133,14 +148,6 @@ def _refuse_orphans(connection: Connection) -> None:
 def upgrade_in(connection: Connection, revision: str) -> None:
     """Upgrade what an open transaction finds on its search path."""
     _run(connection, command.upgrade, revision)
-
-
-def _refuse_unknown(revision: str | None) -> None:
-    if revision is not None and not knows(revision):
-        raise ValueError(
-            f"the database is at revision {revision}, which this release does not know; "
-            "install the release that made it, or a newer one"
-        )
 
 
 def _run(connection: Connection, step: Callable[[Config, str], None], revision: str) -> None:

@@ -72,6 +72,15 @@ def knows(revision: str) -> bool:
     return revision in _revisions()
 
 
+def refuse_unknown(revision: str | None) -> None:
+    """Raise `ValueError` if a database is at a revision that this release does not know."""
+    if revision is not None and not knows(revision):
+        raise ValueError(
+            f"the database is at revision {revision}, which this release does not know; "
+            "install the release that made it, or a newer one"
+        )
+
+
 @cache
 def _revisions() -> tuple[str, ...]:
     """Return all revisions in order; a file is named ``<revision>_<words>.py``.

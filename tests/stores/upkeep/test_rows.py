@@ -50,7 +50,7 @@ def test_what_was_planted_in_a_database_does_not_come_back(
         for statement in PLANTS[engine.dialect.name]:
             connection.execute(text(statement))
     backup.dump(engine, tmp_path / "dump")
-    backup.load(empty_engine, tmp_path / "dump")
+    backup.load(empty_engine, tmp_path / "dump", force=False)
     structure.refuse_foreign(empty_engine)
     assert facts(url_of(empty_engine)) == before
 
@@ -101,14 +101,14 @@ def test_no_statement_in_a_dump_runs_and_a_refused_one_changes_nothing(
             archive.writestr(name, member)
     before = facts(url_of(engine))
     with pytest.raises(ValueError, match=reason):
-        backup.load(engine, tmp_path / "dump")
+        backup.load(engine, tmp_path / "dump", force=True)
     assert facts(url_of(engine)) == before
 
 
 def test_a_dump_of_another_tool_is_refused(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "dump").write_bytes(b"PGDMP\x01\x0e\x00CREATE TABLE planted (x INT);")
     with pytest.raises(ValueError, match="is damaged"):
-        backup.load(engine, tmp_path / "dump")
+        backup.load(engine, tmp_path / "dump", force=True)
     assert "planted" not in facts(url_of(engine))
 
 
@@ -125,7 +125,7 @@ def test_a_row_of_another_form_is_refused(engine: Engine, tmp_path: Path, line: 
         for name, member in members.items():
             archive.writestr(name, member)
     with pytest.raises(ValueError, match="table api_keys do not fit"):
-        backup.load(engine, tmp_path / "dump")
+        backup.load(engine, tmp_path / "dump", force=True)
 
 
 @ON_POSTGRES
@@ -136,6 +136,6 @@ def test_a_database_that_cannot_be_emptied_is_named_and_stays(
     with engine.begin() as connection:
         connection.execute(text("CREATE VIEW planted AS SELECT * FROM api_keys"))
     with pytest.raises(ValueError, match="drop it, and create it again"):
-        backup.load(engine, tmp_path / "dump")
+        backup.load(engine, tmp_path / "dump", force=True)
     with engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM planted")).scalar_one() == 0
