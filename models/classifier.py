@@ -39,7 +39,14 @@ from setwise.models.labels.targets import (
     read_targets,
     spelled_classes,
 )
-from setwise.models.options import CalibratorName, LabelsBy, Method, Preset, TrainingOptions
+from setwise.models.options import (
+    CalibratorName,
+    Experts,
+    LabelsBy,
+    Method,
+    Preset,
+    TrainingOptions,
+)
 from setwise.models.predictions import SetPredictions
 from setwise.models.predictor import SetPredictor
 from setwise.models.sets.decisions import Objective
@@ -63,7 +70,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         Any scikit-learn classifier takes the place of Setwise's own label scores, see
         `ForeignClassifier`; voters and calibrators stay. It is never part of what `save` writes:
         the artifact is of kind ``external``, and the service is sent the classifier's scores.
-    method, preset, optimize, labels_by, n_candidates, n_folds, calibrator, n_jobs
+    method, preset, optimize, labels_by, experts, n_candidates, n_folds, calibrator, n_jobs
         See `TrainingOptions`.
     noise : mapping, optional
         Error rates of the annotators, ``{"ann": {"alpha": 0.3}, "*": {"alpha":
@@ -110,6 +117,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         preset: Preset = "best",
         optimize: Objective = "set-accuracy",
         labels_by: LabelsBy = "each",
+        experts: Experts = "linear",
         n_candidates: int = 10,
         n_folds: int = 5,
         calibrator: CalibratorName = "auto",
@@ -122,6 +130,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         self.preset = preset
         self.optimize = optimize
         self.labels_by = labels_by
+        self.experts = experts
         self.n_candidates = n_candidates
         self.n_folds = n_folds
         self.calibrator = calibrator
@@ -312,6 +321,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             method=self.method,
             optimize=self.optimize,
             labels_by=self.labels_by,
+            experts=self.experts,
             n_candidates=self.n_candidates,
             n_folds=self.n_folds,
             calibrator=self.calibrator,

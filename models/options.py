@@ -9,13 +9,18 @@ from setwise.models.calibration.noisy_history import Noise, checked_noise
 from setwise.models.parameters import check_parameters
 from setwise.models.sets.decisions import OBJECTIVES, Objective
 
-Method = Literal["br", "br-rerank", "cbm", "cbm-rerank", "cbm-boosted"]
-METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank", "cbm-boosted")
-MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank", "cbm-boosted")
+Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
+METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
+MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank")
 RERANKING_METHODS: tuple[Method, ...] = ("br-rerank", "cbm-rerank")
 
 LabelsBy = Literal["each", "clusters"]
 LABELS_BY: tuple[LabelsBy, ...] = ("each", "clusters")
+
+Experts = Literal["linear", "boosted"]
+EXPERTS: tuple[Experts, ...] = ("linear", "boosted")
+
+MixtureExperts = Literal["shared", "separate", "boosted"]
 
 Preset = Literal["paper", "fast", "best"]
 
@@ -72,12 +77,13 @@ class Extras(NamedTuple):
     voters: tuple[str, ...] = ()  # keys of `setwise.models.voters.voters.VOTERS`
     margins: bool = False  # whether margins of labels describe sets
     n_fits: int = 1  # mixtures to average, where the method has one
+    experts: MixtureExperts = "shared"  # of that mixture
     beginnings: int = 0  # length of the word prefixes that are features too; 0: none
     calibrators: tuple[CalibratorName, ...] = CALIBRATORS  # unless labels are noisy
 
 
 PRESETS: dict[Preset, Extras] = {
-    "paper": Extras(calibrators=PUBLISHED_CALIBRATORS),
+    "paper": Extras(experts="separate", calibrators=PUBLISHED_CALIBRATORS),
     "fast": Extras(
         ("neighbours", "forest"),
         calibrators=(
@@ -97,6 +103,15 @@ DENSE_VOTERS = ("forest",)
 """Voters of dense measurements alone, see `FeatureScaler.dense`."""
 
 
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "preset": tuple(PRESETS),
+    "method": METHODS,
+    "optimize": OBJECTIVES,
+    "labels_by": LABELS_BY,
+    "experts": EXPERTS,
+}
+
+
 class TrainingWarning(UserWarning):
     """The model was fitted, but with less than the options asked for."""
 
@@ -110,15 +125,13 @@ class TrainingOptions:
     preset : {"paper", "fast", "best"}
         ``"paper"`` is the published method: labels calibrated by isotonic regression, mixtures with
         separate experts linear in the features, and the papers' features and set calibrators.
-        The mixture of ``"cbm-boosted"`` is the same in all presets.
         ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking; the forest votes on
         dense measurements alone, see `FeatureScaler`. ``"best"`` averages several mixtures if the
         method has one; otherwise it also uses word prefixes as features of texts.
-    method : {"br-rerank", "br", "cbm", "cbm-rerank", "cbm-boosted"}
+    method : {"br-rerank", "br", "cbm", "cbm-rerank"}
         ``"br"`` chooses the most probable set under independent labels, ``"cbm"`` under a
         conditional Bernoulli mixture. ``"-rerank"`` chooses the most confident candidate; the
         candidates of ``"cbm-rerank"`` come from the mixture, independent labels and voters.
-        ``"cbm-boosted"`` is ``"cbm"`` with boosted trees as gate and experts.
     optimize : {"set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"}
         Objective that the announced sets maximise; see `sets.decisions`. The confidence is
         always the probability that the whole announced set is right.
@@ -139,7 +152,10 @@ class TrainingOptions:
         many labels. Not with a mixture or another model's answers.
     n_components : int or None
         Components of the mixture, at least 1; None takes 25 or 100, whichever gives rows set aside
-        the higher likelihood.
+        the higher likelihood; of boosted experts 25.
+    experts : {"linear", "boosted"}
+        Gate and experts of the mixture: linear, or `BoostedBernoulliMixture`, one fit in all
+        presets.
     bigrams : bool
         Whether pairs of neighbouring words are features of texts too.
     seed : int
@@ -161,6 +177,7 @@ class TrainingOptions:
     l1_ratio: float = 0.5
     labels_by: LabelsBy = "each"
     n_components: int | None = None
+    experts: Experts = "linear"
     bigrams: bool = False
     seed: int = 0
     n_jobs: int | None = None
@@ -170,21 +187,20 @@ class TrainingOptions:
         for name, value in vars(self).items():
             if isinstance(value, np.generic):  # such as a seed that NumPy drew
                 object.__setattr__(self, name, value.item())
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
-        if self.preset not in PRESETS:
-            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}")
-        if self.labels_by not in LABELS_BY:
-            choices = ", ".join(LABELS_BY)
-            raise ValueError(f"labels_by must be one of {choices}, not {self.labels_by!r}")
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
         if self.labels_by == "clusters" and self.method in MIXTURE_METHODS:
             raise ValueError(
                 f"the method {self.method!r} has a mixture, which needs a score by each label; "
                 "label clusters are for 'br-rerank' and 'br'"
             )
-        if self.optimize not in OBJECTIVES:
-            choices = ", ".join(OBJECTIVES)
-            raise ValueError(f"optimize must be one of {choices}, not {self.optimize!r}")
+        if self.experts == "boosted" and self.method not in MIXTURE_METHODS:
+            raise ValueError(
+                f"the method {self.method!r} has no mixture; boosted experts are for 'cbm' and "
+                "'cbm-rerank'"
+            )
         if self.noise is not None:
             checked_noise(self.noise)
         known_calibrators = ("auto", *(CALIBRATORS if self.noise is None else ROBUST_CALIBRATORS))
@@ -197,7 +213,11 @@ class TrainingOptions:
 def extras_of(options: TrainingOptions, *, dense: bool = True) -> Extras:
     """Return what a preset adds to a method, for dense measurements or other data."""
     extras = PRESETS[options.preset]
+    if options.experts == "boosted":
+        extras = extras._replace(n_fits=1, experts="boosted")
     if options.method in RERANKING_METHODS:
         voters = tuple(name for name in extras.voters if dense or name not in DENSE_VOTERS)
         return extras._replace(voters=voters)
-    return Extras(n_fits=extras.n_fits) if options.method == "cbm" else Extras()
+    if options.method in MIXTURE_METHODS:
+        return Extras(n_fits=extras.n_fits, experts=extras.experts)
+    return Extras()

@@ -44,7 +44,6 @@ from setwise.models.labels.scaling import as_rows, no_features
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.proposals import (
     Proposal,
-    propose_boosted,
     propose_given,
     propose_marginal,
     propose_mixture,
@@ -206,17 +205,6 @@ def fit_base(
             margins=extras.margins,
         )
         report(end, "candidates and their features")
-    elif options.method == "cbm-boosted":
-        report(end, "mixture on all documents")
-        proposal = propose_boosted(
-            options.n_candidates,
-            X,
-            dataset.Y,
-            n_components=options.n_components,
-            n_jobs=options.n_jobs,
-            seed=options.seed,
-        )
-        report(0.6, "mixtures, candidates and their features")
     elif mixture:
         report(end, "mixture on all documents")
         proposal = propose_mixture(
@@ -228,7 +216,7 @@ def fit_base(
             n_jobs=options.n_jobs,
             seed=options.seed,
             n_fits=extras.n_fits,
-            experts="separate" if options.preset == "paper" else "shared",
+            experts=extras.experts,
             voters=extras.voters,
             margins=extras.margins,
         )

@@ -121,9 +121,7 @@ def compare(
     ] = None,
     methods: Annotated[
         str,
-        typer.Option(
-            help="Methods, separated by commas; also cbm-boosted, the slowest, and the papers' own."
-        ),
+        typer.Option(help="Methods, separated by commas; also the papers' own."),
     ] = "br,br-rerank,cbm,cbm-rerank",
     preset: Annotated[
         str, typer.Option(help="Presets, separated by commas: paper, fast, best.")

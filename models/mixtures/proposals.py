@@ -1,7 +1,7 @@
 """Candidate sources and set features of each method."""
 
 import warnings
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -13,7 +13,8 @@ from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from setwise.models.mixtures.mixture_candidates import MixtureCandidates
+from setwise.models.mixtures.mixture_candidates import MixtureCandidates, SomeMixture
+from setwise.models.options import MixtureExperts
 from setwise.models.sets.evidence import CandidateSource
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.sources import GivenCandidates, MarginalCandidates, VotedCandidates
@@ -36,8 +37,6 @@ _SHARE_ASIDE = 0.2
 
 # Feature groups of the papers.
 _PAPER = ("score", "prior")
-
-Experts = Literal["shared", "separate"]
 
 
 class Proposal(NamedTuple):
@@ -102,47 +101,26 @@ def propose_mixture(
     n_jobs: int | None,
     seed: int,
     n_fits: int = 1,
-    experts: Experts = "shared",
+    experts: MixtureExperts = "shared",
     voters: tuple[str, ...] = (),
     margins: bool = False,
 ) -> Proposal:
     """Return candidates of a conditional Bernoulli mixture, alone or with others.
 
     With ``union``, candidates of independent labels and of voters are added, and votes are features
-    of all. Several fits are averaged. With ``experts="separate"`` each component has classifiers of
-    its own, linear in the features, as in the papers. The mixture on all rows chooses the penalties
-    and the number of steps, and the number of components if ``n_components`` is None; the folds'
-    mixtures reuse them.
+    of all. Several fits are averaged, of boosted experts none. With ``experts="separate"`` each
+    component has classifiers of its own, linear in the features, as in the papers.
     """
-    template = ConditionalBernoulliMixture(
-        experts=experts,
-        features="auto" if experts == "shared" else "linear",
-        n_jobs=n_jobs,
-        random_state=seed,
-    )
-    size = n_components or choose_size(template, *set_aside(X, Y, seed))
-    template.set_params(n_components=size)
-    mixture: ConditionalBernoulliMixture | AveragedMixture = template
-    if n_fits > 1:
-        mixture = AveragedMixture(template, n_fits, random_state=seed)
-    mixture.fit(X, Y)
-    first = mixture.fits_[0] if isinstance(mixture, AveragedMixture) else mixture
-    per_fold: ConditionalBernoulliMixture | AveragedMixture = ConditionalBernoulliMixture(
-        first.n_components_,
-        experts=experts,
-        alpha=first.alpha_,
-        gate_alpha=first.gate_alpha_,
-        l1_ratio=first.l1_ratio_,
-        features="linear" if first.kernel_ is None else "kernel",
-        weighting=first.weighting,
-        early_stopping=False,
-        max_iter=min(max(first.n_iter_, _LEAST_STEPS), _MOST_STEPS),
-        tol=0.0,
-        n_jobs=n_jobs,
-        random_state=seed,
-    )
-    if n_fits > 1:
-        per_fold = AveragedMixture(per_fold, n_fits, random_state=seed)
+    if experts == "boosted":
+        mixture, per_fold = _fit_boosted(X, Y, n_components, n_jobs=n_jobs, seed=seed)
+    else:
+        template = ConditionalBernoulliMixture(
+            experts=experts,
+            features="auto" if experts == "shared" else "linear",
+            n_jobs=n_jobs,
+            random_state=seed,
+        )
+        mixture, per_fold = _fit_linear(X, Y, n_components, template, n_fits, seed=seed)
     return Proposal(
         MixtureCandidates(per_fold, k, union=union),
         MixtureCandidates.of(mixture, k, union=union),
@@ -151,32 +129,64 @@ def propose_mixture(
     )
 
 
-def propose_boosted(
-    k: int,
+def _fit_linear(
     X: csr_array,
     Y: csr_array,
-    *,
     n_components: int | None,
-    n_jobs: int | None,
+    template: ConditionalBernoulliMixture,
+    n_fits: int,
+    *,
     seed: int,
-) -> Proposal:
-    """Return candidates of a mixture of boosted trees.
+) -> tuple[SomeMixture, SomeMixture]:
+    """Return a mixture with linear experts, fitted, and an unfitted one for the folds.
+
+    The mixture on all rows chooses the penalties and the number of steps, and the number of
+    components if ``n_components`` is None; the folds' mixtures reuse them.
+    """
+    size = n_components or choose_size(template, *set_aside(X, Y, seed))
+    template.set_params(n_components=size)
+    mixture: ConditionalBernoulliMixture | AveragedMixture = template
+    if n_fits > 1:
+        mixture = AveragedMixture(template, n_fits, random_state=seed)
+    mixture.fit(X, Y)
+    first = mixture.fits_[0] if isinstance(mixture, AveragedMixture) else mixture
+    per_fold = ConditionalBernoulliMixture(
+        first.n_components_,
+        experts=template.experts,
+        alpha=first.alpha_,
+        gate_alpha=first.gate_alpha_,
+        l1_ratio=first.l1_ratio_,
+        features="linear" if first.kernel_ is None else "kernel",
+        weighting=first.weighting,
+        early_stopping=False,
+        max_iter=min(max(first.n_iter_, _LEAST_STEPS), _MOST_STEPS),
+        tol=0.0,
+        n_jobs=template.n_jobs,
+        random_state=seed,
+    )
+    if n_fits > 1:
+        return mixture, AveragedMixture(per_fold, n_fits, random_state=seed)
+    return mixture, per_fold
+
+
+def _fit_boosted(
+    X: csr_array, Y: csr_array, n_components: int | None, *, n_jobs: int | None, seed: int
+) -> tuple[SomeMixture, SomeMixture]:
+    """Return a mixture with boosted experts, fitted, and an unfitted one for the folds.
 
     It has 25 components if ``n_components`` is None. The folds' mixtures take as many steps as the
     mixture on all rows.
     """
     size = n_components or _SIZES[0]
-    whole = BoostedBernoulliMixture(
+    mixture = BoostedBernoulliMixture(
         size, max_iter=_MOST_BOOSTED_STEPS, n_jobs=n_jobs, random_state=seed
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the bound is one of time
-        whole.fit(X, Y)
-    per_fold = clone(whole).set_params(
-        n_components=whole.n_components_, max_iter=whole.n_iter_, validation_fraction=0.0
+        mixture.fit(X, Y)
+    return mixture, clone(mixture).set_params(
+        n_components=mixture.n_components_, max_iter=mixture.n_iter_, validation_fraction=0.0
     )
-    features = SetFeatures(("score", "independent", "prior"))
-    return Proposal(MixtureCandidates(per_fold, k), MixtureCandidates.of(whole, k), features)
 
 
 class LabelledRows(NamedTuple):

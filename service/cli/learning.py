@@ -91,7 +91,7 @@ def train(
         str,
         typer.Option(
             help="br or cbm: binary relevance or a conditional Bernoulli mixture; br-rerank or "
-            "cbm-rerank: the same with reranked candidates; cbm-boosted: cbm with boosted trees."
+            "cbm-rerank: the same with reranked candidates."
         ),
     ] = "br-rerank",
     preset: Annotated[
@@ -115,6 +115,13 @@ def train(
             "labels, by clusters of them."
         ),
     ] = "each",
+    experts: Annotated[
+        str,
+        typer.Option(
+            help="Of a mixture: linear, or boosted: trees, slow, for few labels and features that "
+            "interact."
+        ),
+    ] = "linear",
     seed: Annotated[
         int, typer.Option(help="Random seed; equal seeds give equal models.", min=0)
     ] = 0,
@@ -182,7 +189,7 @@ def train(
 
     if number and not external:
         raise CommandError("--number needs --external")
-    options = _options(method, preset, optimize, labels_by, seed=seed, jobs=jobs)
+    options = _options(method, preset, optimize, labels_by, experts, seed=seed, jobs=jobs)
     cluster = cluster_of(engine, scheduler, jobs)
     layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
     layout = replace(layout, least_documents=least_documents)
@@ -229,9 +236,16 @@ def train(
 
 
 def _options(
-    method: str, preset: str, optimize: str, labels_by: str, *, seed: int, jobs: int | None
+    method: str,
+    preset: str,
+    optimize: str,
+    labels_by: str,
+    experts: str,
+    *,
+    seed: int,
+    jobs: int | None,
 ) -> "TrainingOptions":
-    from setwise.models.options import LABELS_BY, METHODS, PRESETS, TrainingOptions
+    from setwise.models.options import EXPERTS, LABELS_BY, METHODS, PRESETS, TrainingOptions
     from setwise.models.sets.decisions import OBJECTIVES
 
     return TrainingOptions(
@@ -239,6 +253,7 @@ def _options(
         preset=one_of(tuple(PRESETS), preset, "preset"),
         optimize=one_of(OBJECTIVES, optimize, "objective"),
         labels_by=one_of(LABELS_BY, labels_by, "label scoring"),
+        experts=one_of(EXPERTS, experts, "experts"),
         seed=seed,
         n_jobs=jobs,
     )

@@ -58,14 +58,14 @@ def test_both_ways_of_reranking_have_presets_and_no_other_method() -> None:
 
 def test_boosted_mixtures_are_the_published_ones_in_every_preset() -> None:
     for preset in PRESETS:
-        options = TrainingOptions(method="cbm-boosted", preset=preset)
-        assert extras_of(options) == Extras()
+        options = TrainingOptions(method="cbm", experts="boosted", preset=preset)
+        assert extras_of(options) == Extras(experts="boosted")
 
 
 def test_only_the_best_mixture_is_a_mean_of_several() -> None:
     for preset, n_fits in [("paper", 1), ("fast", 1), ("best", PRESETS["best"].n_fits)]:
         options = TrainingOptions(method="cbm", preset=preset)
-        assert extras_of(options) == Extras(n_fits=n_fits)
+        assert extras_of(options) == Extras(n_fits=n_fits, experts=PRESETS[preset].experts)
     assert PRESETS["best"].n_fits > 1
 
 

@@ -222,7 +222,9 @@ def test_only_the_best_preset_without_a_mixture_reads_beginnings_of_words(
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"method": "magic"}, "method must be one of .*, cbm-boosted, not 'magic'"),
+        ({"method": "magic"}, "method must be one of .*, cbm-rerank, not 'magic'"),
+        ({"experts": "oracles"}, "experts must be one of linear, boosted, not 'oracles'"),
+        ({"experts": "boosted"}, "the method 'br-rerank' has no mixture; boosted experts are for"),
         ({"calibrator": "platt"}, "calibrator must be one of auto"),
         ({"optimize": "precision"}, "optimize must be one of set-accuracy, f1"),
         ({"preset": "slow"}, "preset must be one of paper, fast, best, not 'slow'"),

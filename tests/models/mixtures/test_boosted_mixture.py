@@ -150,7 +150,13 @@ def test_trees_that_loop_or_point_outside_are_refused(model, name: str, value: i
 def test_the_whole_way_from_training_to_an_explanation(tmp_path) -> None:
     data = dataset(*crossed(500))
     options = TrainingOptions(
-        method="cbm-boosted", preset="paper", n_components=3, n_folds=2, alpha=1e-3, n_jobs=1
+        method="cbm",
+        experts="boosted",
+        preset="paper",
+        n_components=3,
+        n_folds=2,
+        alpha=1e-3,
+        n_jobs=1,
     )
     made = train(data, options)
     save(made, tmp_path / "model")

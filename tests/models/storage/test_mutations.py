@@ -37,7 +37,7 @@ MODELS = {
     "boosted": (
         corpora.texts(100),
         TrainingOptions(
-            method="cbm-boosted", preset="paper", n_components=2, n_folds=2, alpha=1e-3
+            method="cbm", experts="boosted", preset="paper", n_components=2, n_folds=2, alpha=1e-3
         ),
     ),
     "isotonic": (
