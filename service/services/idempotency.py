@@ -17,6 +17,7 @@ from setwise.service.domain.text import ids_in, text_faults
 from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY
 from setwise.service.stores.database import Clock
 from setwise.service.stores.idempotency import (
+    ERASED,
     IN_PROGRESS,
     PRESENT,
     Digest,
@@ -47,6 +48,7 @@ _LOST = (
     "The first request with this Idempotency-Key has taken effect, but its response {}; read what "
     "it made before you make it again."
 )
+_FORGOTTEN = _LOST.format("held a document that was erased")
 
 log = structlog.get_logger(__name__)
 
@@ -95,6 +97,8 @@ class Idempotency:
         if first.response is None:
             lost = self.now() - first.created_at >= ANSWERED_WITHIN
             raise RequestUnfinished(_LOST.format("is not stored") if lost else IN_PROGRESS)
+        if first.response == ERASED:
+            raise RequestUnfinished(_FORGOTTEN)
         response = self._opened(request.owner_id, request.key, first.response)
         if response is None:
             log.error("idempotency.damaged", owner=request.owner_id)
@@ -103,7 +107,7 @@ class Idempotency:
             erased = transaction.texts.any_purged(ids_in(response))
         if erased:
             self._forget([(request.owner_id, request.key)])
-            raise RequestUnfinished(_LOST.format("held a document that was erased"))
+            raise RequestUnfinished(_FORGOTTEN)
         return response
 
     def forget(self, prediction_ids: Collection[str]) -> None:

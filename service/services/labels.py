@@ -6,7 +6,7 @@ that nobody waits for thousands of documents, and a killed worker goes on where 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.errors import (
@@ -359,7 +359,7 @@ class Labels(TakesLabels, Requesting):
 
     def forget(self, job: Job, progress: Progress) -> Mapping[str, object]:
         """Remove a label from the documents that are left, and then from the catalogue."""
-        blocks = 0
+        blocks = cast("int", (job.checkpoint or {}).get("blocks", 0))
         done = False
         while not done:
             progress(0.5, f"{blocks:,} blocks of documents")

@@ -14,6 +14,9 @@ from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.database import Clock
 from setwise.service.stores.tables import idempotent_requests
 
+ERASED = b"erased"
+"""What stands for a response about a document that was erased; a sealed one is longer."""
+
 IN_PROGRESS = "A request with this Idempotency-Key is in progress; send it again in a moment."
 
 
@@ -35,6 +38,7 @@ class StoredRequest:
 
     request_digest: str
     response: bytes | None
+    """`ERASED` if it was about a document that was erased since."""
     created_at: datetime
     """When its effect was committed."""
 
@@ -107,7 +111,7 @@ class IdempotencyStore(Store):
         """Return stored responses with the owners and keys of their requests, in their order."""
         column = idempotent_requests.c
         query = select(column.owner_id, column.key, column.response).where(
-            column.response.is_not(None)
+            column.response != ERASED
         )
         if after is not None:
             query = query.where(tuple_(column.owner_id, column.key) > tuple_(*map(literal, after)))
@@ -118,7 +122,7 @@ class IdempotencyStore(Store):
         """Delete the responses of requests, given by owner and key."""
         column = idempotent_requests.c
         keyed = tuple_(column.owner_id, column.key).in_(requests)
-        self._connection.execute(update(idempotent_requests).where(keyed).values(response=None))
+        self._connection.execute(update(idempotent_requests).where(keyed).values(response=ERASED))
 
     def purge(self, before: datetime) -> int:
         """Delete requests made before a time; return their number."""

@@ -4,7 +4,7 @@ import hashlib
 
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Document
-from setwise.service.stores.idempotency import KeyedRequest
+from setwise.service.stores.idempotency import ERASED, KeyedRequest
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import ANN, CLIENT, add_predictions, prediction, task
@@ -58,7 +58,7 @@ def test_a_forgotten_response_leaves_its_request_and_every_other_one(begin: Tran
             for owner_id, key in [*KEYS, (ANN.id, "a")]
         }
     assert all(kept.values())
-    forgotten = {name for name, request in kept.items() if request and request.response is None}
+    forgotten = {name for name, request in kept.items() if request and request.response == ERASED}
     assert forgotten == {KEYS[0], (CLIENT.id, "a")}
 
 
