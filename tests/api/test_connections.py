@@ -213,31 +213,50 @@ FRAMED = {
 }
 
 
-@pytest.mark.parametrize("offer", [OFFER, OFFER.replace(b"h2c", b"websocket")])
-@pytest.mark.parametrize("pieces", [1, 2, 400], ids="in {} pieces".format)
-@pytest.mark.parametrize("framing", FRAMED)
-@pytest.mark.parametrize("call", [b"POST /v1/predictions", b"PUT /v1/admin/policy"])
-def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_read(
-    port: int, service: Service, call: bytes, framing: str, pieces: int, offer: bytes
-) -> None:
-    """Java's clients offer HTTP/2 with every request over plain HTTP."""
-    declared, body = FRAMED[framing]
-    secret = service.secrets["client" if call.startswith(b"POST") else "admin"].encode()
-    request = b"%b HTTP/1.1\r\nHost: test\r\n%bAuthorization: Bearer %b\r\n" % (call, offer, secret)
-    request += b"Content-Type: application/json\r\n%b\r\n%b" % (declared, body)
-    said = 2 * request + HELLO
+OFFERS = {
+    "h2c": OFFER,
+    "websocket": OFFER.replace(b"h2c", b"websocket"),
+    "a list": b"Connection: keep-alive,uPGRADE , HTTP2-Settings\r\nUPGRADE: websocket, H2C\r\n",
+    "lines": b"Connection: a\r\nUpgrade: TLS/1.0\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n",
+    "and an end": OFFER.replace(b"HTTP2-Settings\r", b"HTTP2-Settings, close\r", 1),
+    "an end and": b"Connection: Close\r\n" + OFFER,
+}
+
+
+def sent_in_pieces(port: int, said: bytes, pieces: int) -> list[bytes]:
+    """Return the statuses of the responses to requests, of which the last ends the connection."""
     connection = connect(port)
     for place in range(0, len(said), step := -(-len(said) // pieces)):
         connection.sendall(said[place : place + step])
     statuses = re.findall(rb"HTTP/1.1 (\d+)", answer(connection))
-    statuses = [status for status in statuses if status != b"100"]
+    return [status for status in statuses if status != b"100"]
+
+
+@pytest.mark.parametrize("offer", OFFERS)
+@pytest.mark.parametrize("pieces", [1, 2, 400], ids="in {} pieces".format)
+@pytest.mark.parametrize("framing", FRAMED)
+@pytest.mark.parametrize("call", [b"POST /v1/predictions", b"PUT /v1/admin/policy"])
+def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_read(
+    port: int, service: Service, call: bytes, framing: str, pieces: int, offer: str
+) -> None:
+    """Java's clients offer HTTP/2 with every request over plain HTTP."""
+    declared, body = FRAMED[framing]
+    secret = service.secrets["client" if call.startswith(b"POST") else "admin"].encode()
+    request = b"%b HTTP/1.1\r\nHost: test\r\n%b" % (call, OFFERS[offer])
+    request += b"Authorization: Bearer %b\r\n" % secret
+    request += b"Content-Type: application/json\r\n%b\r\n%b" % (declared, body)
     expected = b"201" if call.startswith(b"POST") else b"422"  # its body is no policy
-    assert statuses == [expected, expected, b"200"]
+    if offer.endswith("end") or offer.startswith("an end"):
+        assert sent_in_pieces(port, request, pieces) == [expected]
+    else:
+        statuses = sent_in_pieces(port, 2 * request + HELLO, pieces)
+        assert statuses == [expected, expected, b"200"]
 
 
 def test_an_offer_without_a_body_is_ignored(port: int) -> None:
-    said = answer(connect(port, GET[:-2] + OFFER + b"\r\n" + HELLO))
-    assert re.findall(rb"HTTP/1.1 (\d+)", said) == [b"200", b"200"]
+    said = GET[:-2] + OFFER + b"\r\n"
+    assert sent_in_pieces(port, 999 * said + HELLO, 1) == 1_000 * [b"200"]
+    assert sent_in_pieces(port, said[:-2] + b"Connection: close\r\n\r\n", 1) == [b"200"]
 
 
 def test_a_tunnel_is_refused(port: int) -> None:

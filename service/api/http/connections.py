@@ -113,13 +113,16 @@ class _WithoutUpgrades(httptools.HttpRequestParser):
 
     def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # what uvicorn passes
         """Parse the next bytes; raises `HttpParserError`."""
+        parser = self
         while data:
             try:
-                super().feed_data(data)
+                httptools.HttpRequestParser.feed_data(parser, data)
             except httptools.HttpParserUpgrade as stop:
-                if not self.asks_to_upgrade():
+                if not parser.asks_to_upgrade():
                     raise
-                data = self._head() + data[stop.args[0] :]
+                data = parser._head() + data[stop.args[0] :]
+                # After a request with ``Connection: close``, a parser reads nothing more.
+                parser = self._protocol.parser = _WithoutUpgrades(self._protocol)
             else:
                 return
 
