@@ -163,7 +163,8 @@ class OpenIdConnect:
         )
 
     def _described(self) -> tuple[dict[str, Any], "KeySet"]:
-        from joserfc.jwk import KeySet  # noqa: PLC0415 -- of the extra `oidc`
+        from joserfc.errors import JoseError  # noqa: PLC0415 -- of the extra `oidc`
+        from joserfc.jwk import KeySet  # noqa: PLC0415 -- as above
 
         with self._lock:
             known = self._known
@@ -176,27 +177,28 @@ class OpenIdConnect:
             described = _json(configuration)
             if described.get("issuer") != issuer:
                 _unavailable(f"it calls itself {described.get('issuer')!r}, not {issuer!r}")
+            for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+                if not isinstance(described.get(name), str):
+                    _unavailable(f"its description names no {name}")
+            published = _json(self._ask("GET", described["jwks_uri"]))
             try:
-                published = _json(self._ask("GET", described["jwks_uri"]))
                 keys = KeySet.import_key_set(published)  # type: ignore[arg-type]  # checked by it
-                for name in ("authorization_endpoint", "token_endpoint"):
-                    described[name]
-            except (KeyError, ValueError, TypeError) as error:
-                _unavailable(f"its description or its keys cannot be read ({error})")
+            except (JoseError, LookupError, ValueError, TypeError) as error:
+                _unavailable(f"its keys cannot be read ({error})")
             self._known = described, keys, time.monotonic()
             return described, keys
 
     def _ask(self, method: str, address: str, data: dict[str, str] | None = None) -> httpx.Response:
         try:
             return httpx.request(method, address, timeout=PATIENCE_S, data=data)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             _unavailable(f"{type(error).__name__} at {address}")
 
 
 def _json(answer: httpx.Response) -> dict[str, Any]:
     try:
         content = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         _unavailable(f"it answered {answer.status_code} without JSON")
