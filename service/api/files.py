@@ -115,11 +115,6 @@ class ExportJobRequest(_ExportMembers, RequestBody):
     response_description="The job; `Location` is its address.",
     responses={
         **answering("Location", status=202),
-        200: {
-            "model": JobBody,
-            "headers": headers("Location"),
-            "description": "The job that was requested with this key before.",
-        },
         **documented(
             UNSUPPORTED_MEDIA_TYPE,
             errors.UploadTooLarge,
@@ -179,7 +174,7 @@ async def score_file(
     job, new = await run_in_threadpool(
         services.files.submit_scoring, caller, upload, request_key=key
     )
-    return accepted(job, status=202 if new else 200, headers={} if new else {REPLAYED: "true"})
+    return accepted(job, headers={} if new else {REPLAYED: "true"})
 
 
 async def _receive(request: Request, upload: Upload) -> None:

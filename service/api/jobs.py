@@ -51,12 +51,10 @@ class JobBody(Mirror):
     )
 
 
-def accepted(
-    job: jobs.Job, *, status: int = 202, headers: Mapping[str, str] | None = None
-) -> Response:
+def accepted(job: jobs.Job, *, headers: Mapping[str, str] | None = None) -> Response:
     """Return the response to a request that queued a job."""
     located = {"Location": f"/v1/jobs/{job.id}", **(headers or {})}
-    return answer(JobBody.of(job), status=status, headers=located)
+    return answer(JobBody.of(job), status=202, headers=located)
 
 
 class JobPage(Listed[JobBody]):
