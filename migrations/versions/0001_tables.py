@@ -829,8 +829,6 @@ def _reviews() -> None:
         sa.Column("first_group", sa.Text()),
         sa.Column("first_agreed", sa.Boolean()),
         sa.Column("first_shown", sa.Boolean()),
-        sa.Column("second_group", sa.Text()),
-        sa.Column("second_agreed", sa.Boolean()),
         sa.Column("reopened_agreed", sa.Boolean()),
         sa.ForeignKeyConstraint(
             ["prediction_id"], ["predictions.id"], name=op.f("fk_checks_prediction_id")
@@ -847,9 +845,6 @@ def _reviews() -> None:
     op.create_index("ix_checks_decided_at", "checks", ["decided_at"])
     op.create_index(
         "ix_checks_model_version_prediction_id", "checks", ["model_version", "prediction_id"]
-    )
-    op.create_index(
-        "ix_checks_repeated", "checks", ["prediction_id"], **where("second_agreed IS NOT NULL")
     )
     op.create_index(
         "ix_checks_reported_at", "checks", ["reported_at"], **where("reported_at IS NOT NULL")

@@ -105,8 +105,6 @@ class NoiseFault(StrEnum):
     ALPHA_VARIES = "alpha-varies"  # with confidence; not blocking: each half has its alpha
     OUTSIDE_ESTIMATE = "outside-estimate"  # rates set by hand that gold labels contradict
     UNDECIDED = "undecided"  # many contradictions wait for a lead, so that alpha is understated
-    OVERLAP_CONFLICT = "overlap-conflict"  # gold labels and overlap give different alphas
-    OVERLAP_MISFIT = "overlap-misfit"  # no two rates explain the overlap
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,7 @@ from setwise.service.requests.annotators import (
 from setwise.service.services.analysis.noise import (
     BlindNoise,
     GroupReport,
-    NoiseOverlap,
     NoiseProblem,
-    NoiseWithSuggestion,
 )
 from setwise.service.services.annotators import AnnotatorReport
 
@@ -55,10 +53,6 @@ class Group(AnswerBody):
     estimate: BlindNoise | None = Field(
         description="Of blind answers; null while there are no gold labels."
     )
-    with_suggestion: NoiseWithSuggestion | None = Field(
-        description="Of other answers; null while there are no second readings."
-    )
-    overlap: NoiseOverlap | None = Field(description="null while there are too few pairs.")
     findings: list[NoiseProblem]
     version: int
     changed_at: datetime
@@ -79,8 +73,6 @@ class Group(AnswerBody):
             ),
             usable=report.usable,
             estimate=report.blind,
-            with_suggestion=report.in_view,
-            overlap=report.compared,
             findings=report.problems,
             version=group.version,
             changed_at=group.changed_at,

@@ -64,9 +64,7 @@ class AnnotatorGroup:
     changed_at: datetime
     changed_by: str
     fixed_with_suggestion: Rates | None = None
-    """The same of answers given with the suggestion in view; None to estimate them from blind
-    second readings.
-    """
+    """The same of answers given with the suggestion in view; None if they are unknown."""
 
 
 @dataclass(frozen=True)

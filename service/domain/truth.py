@@ -138,9 +138,6 @@ class Check:
     first_agreed: bool | None = None
     first_shown: bool | None = None
     """Whether it was given with a suggestion in view."""
-    second_group: str | None = None
-    """Group of the person who read blindly what a reviewer also read."""
-    second_agreed: bool | None = None
     reopened_agreed: bool | None = None
     """Whether the last answer after a reopening is the predicted set. It is no evidence: somebody
     doubted the document.
@@ -224,8 +221,6 @@ def _with_people(
             first_agreed=first.agreed,
             first_shown=first.suggestion_shown,
         )
-    if review is not None and second is not None:
-        answered = replace(answered, second_group=second.group, second_agreed=second.agreed)
     if first is not None and first is review and first.agreed and first.suggestion_shown:
         answered = replace(answered, reread=second is not None)
     if reopened is not None:

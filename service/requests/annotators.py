@@ -63,8 +63,7 @@ class GroupNoiseBody(RequestBody):
     with_suggestion: FixedRates | None = Field(
         None,
         description="Rates that you set for answers given with the suggestion in view. null: "
-        "estimated from blind second readings; if there are too few, calibrators leave such "
-        "answers out.",
+        "unknown; calibrators that correct for errors leave such answers out.",
     )
 
     def as_rates(self) -> Rates | None:

@@ -247,17 +247,9 @@ def _refuse_contradicted(transaction: Transaction, group: AnnotatorGroup) -> Non
     report = report_noise(transaction).groups.get(group.id)
     if report is None:
         return
-    settings = (
-        ("/noise", group.fixed, report.estimate),
-        ("/noise/with_suggestion", group.fixed_with_suggestion, report.with_suggestion),
-    )
-    faults = [
-        FieldFault(pointer, why)
-        for pointer, rates, estimate in settings
-        if rates is not None and (why := outside(rates, estimate)) is not None
-    ]
-    if faults:
-        raise InvalidRequest("Gold labels contradict these rates; let them be estimated.", faults)
+    if group.fixed is not None and (why := outside(group.fixed, report.estimate)) is not None:
+        detail = "Gold labels contradict these rates; let them be estimated."
+        raise InvalidRequest(detail, [FieldFault("/noise", why)])
 
 
 def _shown(group: AnnotatorGroup) -> dict[str, object]:

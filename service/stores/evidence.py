@@ -31,7 +31,6 @@ from setwise.service.stores.tables import (
     AUDIT_READ,
     AUDITED,
     CONTRADICTING,
-    READ_TWICE,
     checks,
     other_scores,
     predictions,
@@ -155,10 +154,6 @@ class EvidenceStore(Store):
     def audits_read(self) -> list[CheckedDocument]:
         """Return the documents that an auditor has read, oldest first."""
         return self._oldest_first(AUDIT_READ)
-
-    def read_twice(self) -> list[CheckedDocument]:
-        """Return the ordinary reviews that a second person has repeated blindly, oldest first."""
-        return self._oldest_first(READ_TWICE)
 
     def checked(
         self,

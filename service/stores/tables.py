@@ -98,7 +98,6 @@ AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
 IN_SEGMENT: ColumnElement[bool] = literal_column("segment IS NOT NULL")
 CONTRADICTING: ColumnElement[bool] = literal_column("contradicted")
 AUDIT_READ: ColumnElement[bool] = literal_column("audit_agreed IS NOT NULL")
-READ_TWICE: ColumnElement[bool] = literal_column("second_agreed IS NOT NULL")
 REPORTED: ColumnElement[bool] = literal_column("reported_at IS NOT NULL")
 DUE: ColumnElement[bool] = literal_column("state <> 'completed' AND due_at IS NOT NULL")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
@@ -787,15 +786,12 @@ checks = Table(
     Column("first_group", Text),
     Column("first_agreed", Boolean),
     Column("first_shown", Boolean),
-    Column("second_group", Text),
-    Column("second_agreed", Boolean),
     Column("reopened_agreed", Boolean),
     Index(None, "model_version", "prediction_id"),
     Index(None, "decided_at"),
     _partial("ix_checks_reported_at", "reported_at", where=REPORTED),
     _partial("ix_checks_contradicted", "prediction_id", where=CONTRADICTING),
     _partial("ix_checks_audits", "prediction_id", "audit_agreed", where=AUDIT_READ),
-    _partial("ix_checks_repeated", "prediction_id", where=READ_TWICE),
 )
 
 # What reports count, by day; see `CountStore`. `db rebuild` counts again. The kind is the columns

@@ -97,37 +97,6 @@ class Readers:
                 answers.append(lead)
         self._store(answers)
 
-    def read_twice(self, first: Caller, second: Caller, n: int, *, alpha: float) -> None:
-        """Let two people review documents whose predictions are right, or wrong for both."""
-        answers = []
-        for _ in range(n):
-            confidence = float(self.rng.random())
-            about = self._predicted(confidence)
-            right = self.rng.random() < confidence
-            for who, kind in ((first, ReviewKind.REVIEW), (second, ReviewKind.OVERLAP)):
-                agrees = right and self.rng.random() >= alpha
-                answers.append(self._said(about, who, kind, agrees=agrees))
-        self._store(answers)
-
-    def read_in_view_and_blind(
-        self, first: Caller, second: Caller, n: int, shown: Rates, blind: Rates
-    ) -> None:
-        """Let one person see the suggestion, another not, and a lead decide where they differ."""
-        answers = []
-        for truth in (self.rng.random(n) < 0.6).tolist():
-            about = self._predicted(float(self.rng.random()))
-            said = []
-            for who, kind, rates in (
-                (first, ReviewKind.REVIEW, shown),
-                (second, ReviewKind.OVERLAP, blind),
-            ):
-                errs = self.rng.random() < (rates.alpha if truth else rates.beta)
-                said.append(self._said(about, who, kind, agrees=truth != errs))
-            if said[0][1].agreed != said[1][1].agreed:
-                said.append(self._said(about, LEAD, ReviewKind.ADJUDICATION, agrees=truth))
-            answers += said
-        self._store(answers)
-
     def _predicted(self, confidence: float) -> Prediction:
         return prediction(confidence=confidence)._replace(policy_version=self.policy.version)
 
@@ -186,32 +155,11 @@ def test_gold_labels_tell_the_rates_although_agreements_are_read_by_chance(
     assert set(report.annotators) == {(ANN.id, "coders"), (BEN.id, "coders")}
 
 
-def test_answers_given_with_the_suggestion_in_view_have_rates_of_their_own(
-    readers: Readers,
-) -> None:
-    blind, shown = Rates(0.2, 0.05), Rates(0.05, 0.3)
-    readers.group("coders", ANN, BEN)
-    readers.audit(ANN, 400, alpha=blind.alpha, beta=blind.beta)
-    readers.read_in_view_and_blind(BEN, ANN, 800, shown, blind)
-    found = readers.report.groups["coders"]
-    assert found.with_suggestion is not None
-    assert found.usable_with_suggestion
-    assert found.with_suggestion.alpha.estimate == pytest.approx(shown.alpha, abs=0.03)
-    assert found.with_suggestion.beta.estimate == pytest.approx(shown.beta, abs=0.06)
-    with readers.database(read_only=True) as transaction:
-        of = group_rates(transaction, Noise.ESTIMATED)
-    seen = PersonAnswer("coders", agreed=True, shown=True)
-    alpha, beta = of(seen, 0.5)
-    assert (alpha, beta) == pytest.approx(shown, abs=0.06)
-    alpha, beta = of(seen._replace(shown=False), 0.5)
-    assert (alpha, beta) == pytest.approx(blind, abs=0.05)
-
-
 def test_blind_gold_labels_say_nothing_of_answers_with_the_suggestion_in_view(
     readers: Readers,
 ) -> None:
     readers.audit(ANN, 400, alpha=0.2, beta=0.05)
-    assert readers.report.groups["default"].with_suggestion is None
+    assert not readers.report.groups["default"].usable_with_suggestion
     with readers.database(read_only=True) as transaction:
         of = group_rates(transaction, Noise.ESTIMATED)
     assert of(PersonAnswer("default", agreed=True, shown=True), 0.5) == NO_RATES_WITH_SUGGESTION
@@ -288,20 +236,14 @@ def test_rates_that_gold_labels_contradict_are_refused_and_teach_nothing(
     readers: Readers,
 ) -> None:
     annotators = Annotators(readers.database, FakeClock(), new_id)
-    readers.group("coders", ANN, BEN, fixed=Rates(0.2, 0.05), seen=Rates(0.3, 0.05))
+    readers.group("coders", ANN, BEN, fixed=Rates(0.45, 0.05))
     readers.audit(ANN, 300, alpha=0.2, beta=0.05)
-    readers.read_in_view_and_blind(BEN, ANN, 400, Rates(0.05, 0.3), Rates(0.2, 0.05))
     found = readers.report.groups["coders"]
-    assert found.usable
-    assert not found.usable_with_suggestion
+    assert not found.usable
     assert _faults(found) == [NoiseFault.OUTSIDE_ESTIMATE]
-    for asked, pointer in (
-        (GroupChange("coders", Rates(0.45, 0.05)), "/noise"),
-        (GroupChange("coders", None, Rates(0.3, 0.05)), "/noise/with_suggestion"),
-    ):
-        with pytest.raises(InvalidRequest) as refused:
-            annotators.change_group(ADMIN, "coders", asked, None)
-        assert [fault.pointer for fault in refused.value.faults] == [pointer]
+    with pytest.raises(InvalidRequest) as refused:
+        annotators.change_group(ADMIN, "coders", GroupChange("coders", Rates(0.45, 0.05)), None)
+    assert [fault.pointer for fault in refused.value.faults] == ["/noise"]
     annotators.change_group(ADMIN, "coders", GroupChange("coders"), None)
     with (
         readers.database(read_only=True) as transaction,
@@ -352,21 +294,6 @@ def test_the_interval_of_alpha_holds_whatever_leads_decide_on_what_waits(readers
     assert found.estimate.alpha.low < 0.2 < found.estimate.alpha.high
     assert found.blind is not None
     assert found.blind.waiting == found.waiting
-
-
-def test_second_readings_are_shown_and_only_warn(readers: Readers) -> None:
-    readers.group("coders", ANN, BEN)
-    readers.audit(ANN, 500, alpha=0.1, beta=0.02)
-    readers.read_twice(ANN, BEN, 49, alpha=0.4)
-    assert readers.report.groups["coders"].overlap is None, "too few"
-    readers.read_twice(ANN, BEN, 500, alpha=0.4)
-    found = readers.report.groups["coders"]
-    assert found.overlap is not None
-    assert abs(found.overlap.alpha - 0.4) < 3 * found.overlap.alpha_error
-    assert NoiseFault.OVERLAP_CONFLICT in _faults(found)
-    assert found.usable
-    assert found.rates is not None
-    assert abs(found.rates.alpha - 0.1) < 0.06
 
 
 def test_what_is_known_is_shown(readers: Readers) -> None:

@@ -93,7 +93,6 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
         "ix_predictions_reports",
     ),
     "gold labels": (lambda it: it.evidence.audits_read(), "ix_checks_audits"),
-    "second readings": (lambda it: it.evidence.read_twice(), "ix_checks_repeated"),
     "what a model can be taught": (
         lambda it: it.evidence.of_model(MODEL.version, limit=50),
         "ix_checks_model_version_prediction_id",
@@ -287,7 +286,6 @@ def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None
     covered = {
         "audits that the breaker watches": "predictions USING COVERING INDEX ix_predictions_audits",
         "what was sent since an audit": "predictions USING INDEX ix_predictions_reports",
-        "second readings": "checks USING INDEX ix_checks_repeated",
         "gold labels": "checks USING COVERING INDEX ix_checks_audits",
         "a document's": "ix_predictions_document_id (document_id=?)",
     }

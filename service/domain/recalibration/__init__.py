@@ -155,7 +155,7 @@ UNKNOWN_TO_THE_MODEL = "nothing in the document was known to the model"
 NO_RATES = "no error rates are known for its annotator's group"
 NO_RATES_WITH_SUGGESTION = (
     "answered with the suggestion in view, and no error rates are known for such answers: "
-    "set overlap_rate"
+    "set with_suggestion"
 )
 NOT_ANSWERED = "not yet answered"
 EXCLUSIONS = (

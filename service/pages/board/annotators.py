@@ -47,11 +47,15 @@ class ChangedGroup(GroupRequest):
             "Error rates of answers given with the suggestion in view",
             widget="radio",
             choices=(
-                ("estimated", "Estimated", "From blind second readings, with intervals."),
+                (
+                    "unknown",
+                    "Unknown",
+                    "Such answers teach no calibrator that corrects for errors.",
+                ),
                 SET_BY_HAND,
             ),
         ),
-    ] = "estimated"
+    ] = "unknown"
 
 
 class Placement(AnnotatorRequest):
@@ -348,8 +352,7 @@ def _in_force(report: GroupReport, *, suggestion_shown: bool) -> str:
     """Return the rates that calibrators correct for."""
     fixed, estimated = report.group.fixed, report.estimate
     if suggestion_shown:
-        fixed = report.group.fixed_with_suggestion
-        estimated = report.with_suggestion if report.usable_with_suggestion else None
+        fixed, estimated = report.group.fixed_with_suggestion, None
     if fixed is None and estimated is None:
         return "none, so calibrators that correct for errors leave such answers out"
     how, rates = "set by hand", fixed
@@ -371,7 +374,7 @@ def _group(call: Call) -> ui.View:
     report = call.services.annotators.get_group(call.caller, call.id)
     group, fixed = report.group, report.group.fixed
     fixed_seen = group.fixed_with_suggestion
-    blind, in_view = report.blind, report.in_view
+    blind = report.blind
     pieces: list[ui.Piece] = [
         ui.Facts(
             (
@@ -383,27 +386,11 @@ def _group(call: Call) -> ui.View:
         if blind is not None
         else ui.text("Nothing yet: no lead has decided an audit of this group.", "quiet")
     ]
-    if in_view is not None:
-        pieces.append(
-            ui.Facts(
-                (
-                    (
-                        "Right sets rejected, suggestion in view",
-                        estimate(in_view.alpha, in_view.pooled, group.id),
-                    ),
-                    (
-                        "Wrong sets accepted, suggestion in view",
-                        estimate(in_view.beta, in_view.pooled, group.id),
-                    ),
-                )
-            )
-        )
     if not report.usable_with_suggestion:
         pieces.append(
             ui.text(
                 "Calibrators that correct for errors leave out answers given with the suggestion "
-                "in view: too few second readings show their error rates. Raise the overlap in "
-                "the policy, or set the rates by hand.",
+                "in view: no error rates that can be corrected for are set for them.",
                 "note",
             )
         )
@@ -430,7 +417,7 @@ def _group(call: Call) -> ui.View:
                 CHANGE,
                 version=str(group.version),
                 name=group.name,
-                source_seen="fixed" if fixed_seen else "estimated",
+                source_seen="fixed" if fixed_seen else "unknown",
                 **{
                     "noise.mode": "fixed" if fixed else "estimated",
                     **_typed("noise", fixed),

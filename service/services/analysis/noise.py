@@ -8,12 +8,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.guarantees.agreement import (
-    OverlapEstimate,
-    compare_with_overlap,
-    estimate_from_pairs,
-    estimate_from_strata,
-)
 from setwise.models.guarantees.noise import (
     MIN_GOLD_RIGHT,
     MIN_GOLD_WRONG,
@@ -35,14 +29,8 @@ from setwise.service.stores.transaction import Transaction
 
 Floats = NDArray[np.float64]
 
-FEWEST_PAIRS = 50
-"""Fewest second readings for an estimate to compare with."""
-
 MOST_UNDECIDED = 0.1
 """Share of contradictions without a lead's decision from which a group's alpha is doubtful."""
-
-STRATA = 4
-"""Number of strata, by confidence, with equally many second readings."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +40,6 @@ class GroupReport:
     group: AnnotatorGroup
     estimate: GroupNoise | None
     """Of blind answers, from gold labels; None without any."""
-    with_suggestion: GroupNoise | None
-    """Of answers given with the suggestion in view, from blind second readings; None without any.
-    People tend to follow a suggestion they see, so these rates differ.
-    """
-    overlap: OverlapEstimate | None
-    """From reviews that a second person repeated blindly; None with too few. The first reviewer saw
-    candidates, so this only checks the gold labels and never replaces them.
-    """
     findings: tuple[NoiseFinding, ...]
     """Warnings about learning from this group's answers."""
     waiting: int = 0
@@ -81,9 +61,7 @@ class GroupReport:
     def usable_with_suggestion(self) -> bool:
         """Return whether they may learn from answers given with the suggestion in view."""
         fixed = self.group.fixed_with_suggestion
-        if fixed is not None:
-            return sum(fixed) < MOST_NOISE and not outside(fixed, self.with_suggestion)
-        return self.with_suggestion is not None and self.with_suggestion.usable
+        return fixed is not None and sum(fixed) < MOST_NOISE
 
     def training_rates(
         self, confidence: ArrayLike, *, suggestion_shown: bool = False
@@ -98,11 +76,10 @@ class GroupReport:
         fixed = self.group.fixed_with_suggestion if suggestion_shown else self.group.fixed
         if fixed is not None:
             return np.full(shape, fixed.alpha), np.full(shape, fixed.beta)
-        noise = self.with_suggestion if suggestion_shown else self.estimate
-        if noise is None:
+        noise = self.estimate
+        if noise is None or suggestion_shown:
             raise ValueError(f"group {self.group.id!r} has no noise rates")
-        undecided = any(finding.fault is NoiseFault.UNDECIDED for finding in self.findings)
-        if undecided and not suggestion_shown:
+        if any(finding.fault is NoiseFault.UNDECIDED for finding in self.findings):
             # The cautious ends of the intervals, which hold whatever leads decide.
             return np.full(shape, noise.alpha.low), np.full(shape, noise.beta.high)
         return noise.training_rates(confidence)
@@ -122,27 +99,6 @@ class GroupReport:
             split=noise.split,
             alpha_halves=None if halves is None else tuple(map(NoiseRate.of, halves)),
         )
-
-    @property
-    def in_view(self) -> "NoiseWithSuggestion | None":
-        """The estimate of answers given with the suggestion in view, as it is shown."""
-        noise = self.with_suggestion
-        if noise is None:
-            return None
-        return NoiseWithSuggestion(
-            alpha=NoiseRate.of(noise.alpha),
-            beta=NoiseRate.of(noise.beta),
-            pooled=noise.pooled,
-            usable=self.usable_with_suggestion,
-        )
-
-    @property
-    def compared(self) -> "NoiseOverlap | None":
-        """The estimate from second readings, as it is shown."""
-        of = self.overlap
-        if of is None:
-            return None
-        return NoiseOverlap(of.alpha, of.alpha_error, of.beta, of.n, of.misfit_p_value)
 
     @property
     def problems(self) -> list["NoiseProblem"]:
@@ -187,38 +143,6 @@ class BlindNoise(Shown):
     """The confidence that separates low from high, where alpha differs between them."""
     alpha_halves: tuple[NoiseRate, ...] | None
     """Alpha below the split, and above."""
-
-
-@dataclass(frozen=True)
-class NoiseWithSuggestion(Shown):
-    """Noise rates of a group's answers given with the suggestion in view.
-
-    Blind second readings show them: where both people agree, that counts as the truth, otherwise a
-    lead's decision does.
-    """
-
-    alpha: NoiseRate
-    beta: NoiseRate
-    pooled: tuple[str, ...]
-    """Groups too small alone, whose labels went together."""
-    usable: bool
-    """Calibrators may learn from such answers."""
-
-
-@dataclass(frozen=True)
-class NoiseOverlap(Shown):
-    """Noise rates of a group, estimated from second readings.
-
-    They are only a comparison, because the first reader saw candidates.
-    """
-
-    alpha: Probability
-    alpha_error: float
-    """Standard error."""
-    beta: Probability
-    documents: int
-    misfit_p_value: Probability | None
-    """Small where two rates do not explain the answers."""
 
 
 @dataclass(frozen=True)
@@ -286,18 +210,16 @@ class NoiseReport:
 
 def report_noise(transaction: Transaction) -> NoiseReport:
     """Return the noise rates of all groups, estimated from stored answers."""
-    audits, twice = transaction.evidence.audits_read(), transaction.evidence.read_twice()
+    audits = transaction.evidence.audits_read()
     contradictions = contradicted(audits)
     waiting = {group: n - decided for group, (n, decided) in contradictions.items()}
-    gold, shown = gold_of_audits(audits), gold_of_reviews(twice)
-    estimate, with_suggestion = _estimated(gold, waiting), _estimated(shown, {})
+    gold = gold_of_audits(audits)
+    estimate = _estimated(gold, waiting)
     groups = {
         group.id: replace(
             _report(
                 group,
                 estimate.groups.get(group.id),
-                with_suggestion.groups.get(group.id),
-                _overlap(within_group(twice, group.id)),
                 _undecided(group, *contradictions.get(group.id, (0, 0))),
             ),
             waiting=waiting.get(group.id, 0),
@@ -328,40 +250,12 @@ def gold_of_audits(audits: Sequence[CheckedDocument]) -> list[Known]:
     ]
 
 
-def gold_of_reviews(twice: Sequence[CheckedDocument]) -> list[Known]:
-    """Return the reviews with a suggestion in view that a blind second reading checks.
-
-    Second readings are drawn at random. If both people agree, that counts as the truth; otherwise a
-    lead's decision does, and answers that wait for one are left out.
-    """
-    return [
-        (document, check)
-        for document, check in _known(twice)
-        if check.first_shown
-        and (check.lead_agreed is not None or check.first_agreed == check.second_agreed)
-    ]
-
-
 def contradicted(audits: Sequence[CheckedDocument]) -> dict[str, tuple[int, int]]:
     """Return each group's audits that contradict the model, and those that leads decided."""
     against = [check for _, check in _known(audits) if check.audit_agreed is False]
     every = Counter(check.first_group or "" for check in against)
     decided = Counter(check.first_group or "" for check in against if check.lead_agreed is not None)
     return {group: (n, decided[group]) for group, n in every.items()}
-
-
-def within_group(twice: Sequence[CheckedDocument], group: str) -> list[Known]:
-    """Return the reviews that two people of a group have read."""
-    return [
-        (document, check)
-        for document, check in _known(twice)
-        if check.first_group == check.second_group == group
-    ]
-
-
-def _right(check: Check) -> bool:
-    """Return whether the set is right, by a lead or by two people who agree."""
-    return bool(check.first_agreed if check.lead_agreed is None else check.lead_agreed)
 
 
 def _weight(check: Check) -> float:
@@ -377,7 +271,7 @@ def _estimated(gold: Sequence[Known], waiting: Mapping[str, int]) -> NoiseEstima
         [check.first_reviewer or "" for check in checks],
         [check.first_group or "" for check in checks],
         [bool(check.first_agreed) for check in checks],
-        [_right(check) for check in checks],
+        [bool(check.lead_agreed) for check in checks],
         confidence=[document.confidence for document, _ in gold],
         weight=[_weight(check) for check in checks],
         read_again=[check.reread_rate or 1.0 for check in checks],
@@ -388,15 +282,13 @@ def _estimated(gold: Sequence[Known], waiting: Mapping[str, int]) -> NoiseEstima
 def _reread(gold: Sequence[Known]) -> dict[str, Rereads]:
     agreed = [check for _, check in gold if check.first_agreed]
     read_again = Counter(check.first_reviewer or "" for check in agreed)
-    contradicted = Counter(check.first_reviewer or "" for check in agreed if not _right(check))
+    contradicted = Counter(check.first_reviewer or "" for check in agreed if not check.lead_agreed)
     return {who: Rereads.of(n, contradicted[who]) for who, n in read_again.items()}
 
 
 def _report(
     group: AnnotatorGroup,
     estimate: GroupNoise | None,
-    with_suggestion: GroupNoise | None,
-    overlap: OverlapEstimate | None,
     warnings: tuple[NoiseFinding, ...],
 ) -> GroupReport:
     if group.fixed is not None:
@@ -409,17 +301,11 @@ def _report(
     findings += _about_fixed(
         group,
         group.fixed_with_suggestion,
-        with_suggestion,
+        None,  # no gold label is about them
         "answers given with the suggestion in view",
         blocking=False,  # blind answers stay usable
     )
-    if estimate is not None and overlap is not None:
-        # The first answer of a pair is not blind, so the comparison warns but never blocks.
-        findings += tuple(
-            replace(finding, blocking=False)
-            for finding in compare_with_overlap(group.id, estimate.alpha, overlap)
-        )
-    return GroupReport(group, estimate, with_suggestion, overlap, findings)
+    return GroupReport(group, estimate, findings)
 
 
 def _undecided(group: AnnotatorGroup, n: int, decided: int) -> tuple[NoiseFinding, ...]:
@@ -479,15 +365,3 @@ def _without_gold(group: AnnotatorGroup) -> tuple[NoiseFinding, ...]:
             (NoiseFault.TOO_FEW_GOLD_WRONG, "wrong", MIN_GOLD_WRONG),
         )
     )
-
-
-def _overlap(pairs: Sequence[Known]) -> OverlapEstimate | None:
-    if len(pairs) < FEWEST_PAIRS:
-        return None
-    agreements = np.array([bool(of.first_agreed) + bool(of.second_agreed) for _, of in pairs])
-    order = np.argsort([document.confidence for document, _ in pairs], kind="stable")
-    counts = [
-        [int((part == both).sum()) for both in (2, 1, 0)]
-        for part in np.array_split(agreements[order], STRATA)
-    ]
-    return estimate_from_strata(counts) or estimate_from_pairs(*np.sum(counts, axis=0).tolist())

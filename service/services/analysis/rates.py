@@ -23,18 +23,18 @@ def refuse_contradicted(transaction: Transaction, rates: Rates) -> None:
     )
 
     for report in report_noise(transaction).groups.values():
-        for estimate in (report.estimate, report.with_suggestion):
-            if (why := outside(rates, estimate)) is not None:
-                detail = "Gold labels contradict these rates; ask with noise 'estimated'."
-                raise InvalidRequest(detail, [FieldFault("/rates", why)])
+        if (why := outside(rates, report.estimate)) is not None:
+            detail = "Gold labels contradict these rates; ask with noise 'estimated'."
+            raise InvalidRequest(detail, [FieldFault("/rates", why)])
 
 
 def group_rates(transaction: Transaction, noise: Noise) -> RatesOf:
     """Return a function from a person's answer to the noise rates of its group.
 
     With noise ``known``, these are the rates set by the owner; with ``estimated``, also those
-    estimated from gold labels. Blind answers and those given with the suggestion in view have
-    separate rates. Groups with too few gold labels or too many errors are left out.
+    estimated from gold labels, of blind answers alone: those given with the suggestion in view
+    have rates of their own, set by hand. Groups with too few gold labels or too many errors are
+    left out.
 
     Raises `RatesUnknown` if no group has usable rates; the detail says how to get some.
     """
