@@ -122,7 +122,11 @@ def erase_document(caller: CallerOf, body: ErasureRequest, services: ServicesOf)
     return answer(Erasure(predictions=erased.predictions, labels=list(erased.labels)))
 
 
-@router.get("/people", response_model=PersonPage)
+@router.get(
+    "/people",
+    response_model=PersonPage,
+    dependencies=[needs(Permission.INSPECT)],
+)
 def list_people(caller: CallerOf, services: ServicesOf) -> Response:
     """List all people, including disabled ones, in one page."""
     return listed_wholly(map(PersonBody.of, services.people.all(caller)))
@@ -186,7 +190,11 @@ def change_person(
     return answer(PersonBody.of(body.change(services.people, caller, person_id)))
 
 
-@router.get("/keys", response_model=KeyPage)
+@router.get(
+    "/keys",
+    response_model=KeyPage,
+    dependencies=[needs(Permission.INSPECT)],
+)
 def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
     """List all API keys without their secrets, newest first, in one page."""
     return listed_wholly(map(Key.of, services.keys.all(caller)))
@@ -202,7 +210,12 @@ def create_key(caller: CallerOf, body: KeyRequest, services: ServicesOf) -> Resp
     )
 
 
-@router.post("/keys/{key_id}/rotate", response_model=IssuedKey, responses=documented(KeyNotFound))
+@router.post(
+    "/keys/{key_id}/rotate",
+    response_model=IssuedKey,
+    responses=documented(KeyNotFound),
+    dependencies=[needs(Permission.ADMINISTER)],
+)
 def rotate_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
     """Replace the secret of an API key; the old one works for a day longer.
 
@@ -216,7 +229,10 @@ def _issued(key: accounts.ApiKey, secret: str, status: int = 200) -> Response:
 
 
 @router.post(
-    "/keys/{key_id}/revoke", response_model=Key, responses=documented(KeyNotFound, LastAdmin)
+    "/keys/{key_id}/revoke",
+    response_model=Key,
+    responses=documented(KeyNotFound, LastAdmin),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def revoke_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
     """Revoke an API key permanently; every process follows within seconds."""

@@ -136,7 +136,11 @@ def place_annotator(
     return answer(placed, etag=placed.version, counts=True)
 
 
-@router.get("/groups", response_model=GroupPage)
+@router.get(
+    "/groups",
+    response_model=GroupPage,
+    dependencies=[needs(Permission.REPORT, Permission.INSPECT)],
+)
 def list_groups(caller: CallerOf, services: ServicesOf) -> Response:
     """List the groups of annotators with noise rates, in one page."""
     return listed_wholly(map(Group.of, services.annotators.groups(caller)))
@@ -146,6 +150,7 @@ def list_groups(caller: CallerOf, services: ServicesOf) -> Response:
     "/groups/{group_id}",
     response_model=Group,
     responses=answering("ETag") | documented(GroupNotFound),
+    dependencies=[needs(Permission.REPORT, Permission.INSPECT)],
 )
 def get_group(caller: CallerOf, group_id: str, services: ServicesOf) -> Response:
     """Read a group's noise rates, their intervals, and problems with them."""

@@ -166,6 +166,7 @@ def get_outlook(
     "/{certification_id}",
     response_model=CertificationBody,
     responses=documented(CertificationNotFound),
+    dependencies=[needs(Permission.REPORT, Permission.INSPECT)],
 )
 def get_certification(caller: CallerOf, certification_id: str, services: ServicesOf) -> Response:
     """Read one attempt with all its evidence."""

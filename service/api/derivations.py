@@ -6,11 +6,12 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, needs
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import (
     AnswerBody,
 )
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
 from setwise.service.domain.routing.derivations import DecisionInputs, DecisionResult, Derivation
 from setwise.service.requests.policy import PolicyBody
@@ -53,6 +54,7 @@ class DerivationBody(AnswerBody):
     "/{prediction_id}/decision",
     response_model=DerivationBody,
     responses=documented(PredictionNotFound, BlindReviewHeld),
+    dependencies=[needs(Permission.REPORT)],
 )
 def derive_decision(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """Explain why a document was sent or not.

@@ -233,7 +233,11 @@ async def export_documents(
     return edge.streams.send(caller, opened)
 
 
-@router.get("/new-comments", response_model=NewCommentsPage)
+@router.get(
+    "/new-comments",
+    response_model=NewCommentsPage,
+    dependencies=[needs(Permission.REVIEW)],
+)
 def list_new_comments(caller: CallerOf, services: ServicesOf) -> Response:
     """List documents that you answered or wrote about, and on which others have commented since.
 
@@ -247,6 +251,7 @@ def list_new_comments(caller: CallerOf, services: ServicesOf) -> Response:
     "/{prediction_id}",
     response_model=DocumentBody,
     responses=documented(errors.PredictionNotFound, errors.BlindReviewHeld),
+    dependencies=[needs(Permission.READ_ALL_PREDICTIONS)],
 )
 def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """Read a document and all that happened to it."""
@@ -311,7 +316,12 @@ def reopen_document(
 _SHOWN = (errors.PredictionNotFound, errors.BlindReviewHeld)
 
 
-@router.get("/{prediction_id}/comments", response_model=CommentPage, responses=documented(*_SHOWN))
+@router.get(
+    "/{prediction_id}/comments",
+    response_model=CommentPage,
+    responses=documented(*_SHOWN),
+    dependencies=[needs(Permission.REVIEW, Permission.READ_ALL_PREDICTIONS)],
+)
 def list_comments(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """List the comments on a document, by thread.
 

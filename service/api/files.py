@@ -1,15 +1,16 @@
 """Routes for files: documents to score, results of jobs, exports."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute, check_charset
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, needs
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, Need, ServicesOf, needs
 from setwise.service.api.http.idempotency import REPLAYED
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import Json, answering, headers
@@ -20,7 +21,13 @@ from setwise.service.api.jobs import JobBody, accepted
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Permission
-from setwise.service.domain.files import COLUMNS, Exported, ExportRequest, Format
+from setwise.service.domain.files import (
+    COLUMNS,
+    PERMISSIONS_TO_EXPORT,
+    Exported,
+    ExportRequest,
+    Format,
+)
 from setwise.service.requests import Instant, RequestBody
 from setwise.service.services.files import Upload
 
@@ -67,6 +74,18 @@ def file_of(parts: Iterator[bytes], name: str, written: Format) -> StreamedFile:
 
 
 _CONTENT = "With the documents themselves, as far as they are kept."
+
+
+_TO_EXPORT = tuple(dict.fromkeys(chain.from_iterable(PERMISSIONS_TO_EXPORT.values())))
+
+
+class _ToExport(Need):
+    """What a caller needs depends on what is exported."""
+
+    async def __call__(self, _request: Request, caller: CallerOf) -> None:
+        """Raise `Forbidden` for a caller that may not export this."""
+        what = _request.path_params["what"]
+        caller.require(*PERMISSIONS_TO_EXPORT.get(what, self.permissions))
 
 
 class _ExportMembers(BaseModel):
@@ -208,6 +227,7 @@ async def _receive(request: Request, upload: Upload) -> None:
             errors.JobNotFound, errors.JobUnfinished, errors.ResultNotFound, errors.BlindReviewHeld
         ),
     },
+    dependencies=[needs(Permission.INSPECT, Permission.RUN_JOBS)],
 )
 async def read_result(caller: CallerOf, job_id: str, edge: EdgeOf) -> Response:
     """Download the result of a job.
@@ -230,6 +250,7 @@ async def read_result(caller: CallerOf, job_id: str, edge: EdgeOf) -> Response:
     tags=["exports"],
     response_class=StreamingResponse,
     responses=exported(COLUMNS[Exported.OUTCOMES]),
+    dependencies=[Depends(_ToExport(_TO_EXPORT))],
 )
 async def export(
     caller: CallerOf, what: Exported, query: Annotated[ExportQuery, Query()], edge: EdgeOf
@@ -260,6 +281,7 @@ async def export(
     response_model=JobBody,
     response_description="The job; `Location` is its address.",
     responses=answering("Location", status=202),
+    dependencies=[needs(Permission.RUN_JOBS)],
 )
 def export_job(caller: CallerOf, body: ExportJobRequest, services: ServicesOf) -> Response:
     """Queue an export; `/v1/jobs/{id}/result` keeps it for some days."""

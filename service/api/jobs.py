@@ -77,7 +77,12 @@ def list_jobs(caller: CallerOf, query: Annotated[JobQuery, Query()], edge: EdgeO
     return listed(edge, query, f"jobs?{query.filters()}", read, JobBody.of)
 
 
-@router.get("/{job_id}", response_model=JobBody, responses=documented(JobNotFound))
+@router.get(
+    "/{job_id}",
+    response_model=JobBody,
+    responses=documented(JobNotFound),
+    dependencies=[needs(Permission.INSPECT, Permission.RUN_JOBS)],
+)
 def get_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Read the progress and the result of a job."""
     return answer(JobBody.of(services.jobs.get(caller, job_id)))
@@ -87,6 +92,7 @@ def get_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     "/{job_id}/cancel",
     response_model=JobBody,
     responses=documented(JobNotFound, JobFinished, JobNeeded),
+    dependencies=[needs(Permission.RUN_JOBS)],
 )
 def cancel_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Cancel a job.
@@ -101,6 +107,7 @@ def cancel_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     "/{job_id}/retry",
     response_model=JobBody,
     responses=documented(JobNotFound, JobFinished, JobUnfinished),
+    dependencies=[needs(Permission.RUN_JOBS)],
 )
 def retry_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Retry a failed or cancelled job; it resumes at its last checkpoint."""

@@ -124,6 +124,7 @@ def propose_label(caller: CallerOf, body: LabelProposal, services: ServicesOf) -
     tags=["administration"],
     response_model=CatalogueLabel,
     responses=answering("ETag") | documented(LabelNotFound),
+    dependencies=[needs(Permission.READ_ALL_PREDICTIONS)],
 )
 def get_label(caller: CallerOf, name: str, services: ServicesOf) -> Response:
     """Read what the catalogue says of a label."""

@@ -189,7 +189,11 @@ async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Respons
     return answer(ModelVersionBody.of(model), status=201)
 
 
-@router.get("", response_model=ModelPage)
+@router.get(
+    "",
+    response_model=ModelPage,
+    dependencies=[needs(Permission.INSPECT)],
+)
 def list_models(caller: CallerOf, services: ServicesOf) -> Response:
     """List the registered models, newest first, all in one page."""
     return listed_wholly(map(ModelVersionBody.of, services.models.page(caller)))
@@ -199,6 +203,7 @@ def list_models(caller: CallerOf, services: ServicesOf) -> Response:
     "/{model_id}/activate",
     response_model=ModelVersionBody,
     responses=documented(errors.ModelNotFound, errors.ModelDamaged),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Replace the model that serves.
@@ -216,6 +221,7 @@ def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Res
     responses=documented(
         errors.NothingToRollBack, errors.ModelDamaged, errors.StaleVersion, errors.VersionRequired
     ),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def roll_back_model(
     caller: CallerOf,
@@ -240,6 +246,7 @@ def roll_back_model(
     "/{model_id}/verify",
     response_model=Verified,
     responses=documented(errors.ModelNotFound, errors.ModelDamaged),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Load a registered model, check its checksums, and run one prediction."""
@@ -251,6 +258,7 @@ def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
     "/{model_id}/shadow",
     response_model=models.Shadow,
     responses=documented(errors.ModelNotFound, errors.ModelDamaged, errors.ShadowTaken),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Start scoring live traffic with a model that decides nothing.
@@ -266,6 +274,7 @@ def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
     status_code=204,
     response_description="The shadow has ended; its comparisons are kept.",
     responses=documented(errors.ModelNotFound, errors.ShadowNotFound),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def end_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Stop a model from scoring live traffic."""

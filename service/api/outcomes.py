@@ -94,6 +94,7 @@ def report_outcome(
     "/{prediction_id}/outcomes",
     response_model=OutcomePage,
     responses=documented(PredictionNotFound, BlindReviewHeld),
+    dependencies=[needs(Permission.PREDICT, Permission.READ_ALL_PREDICTIONS)],
 )
 def list_outcomes(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """List all outcomes of one prediction in one page."""

@@ -20,7 +20,12 @@ from setwise.service.services import segments
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 
 
-@router.get("/policy", response_model=PolicyBody, responses=answering("ETag"))
+@router.get(
+    "/policy",
+    response_model=PolicyBody,
+    responses=answering("ETag"),
+    dependencies=[needs(Permission.REPORT, Permission.INSPECT)],
+)
 def get_policy(caller: CallerOf, services: ServicesOf) -> Response:
     """Read the policy that routes every prediction."""
     policy = services.policy.get(caller)
@@ -72,7 +77,11 @@ class SegmentStates(AnswerBody):
     )
 
 
-@router.get("/policy/segments", response_model=SegmentStates)
+@router.get(
+    "/policy/segments",
+    response_model=SegmentStates,
+    dependencies=[needs(Permission.REPORT, Permission.INSPECT)],
+)
 def list_segments(caller: CallerOf, services: ServicesOf) -> Response:
     """List the segments of the policy: what is in force, how they fare, what they lack."""
     states, unlisted = services.segments.states(caller)

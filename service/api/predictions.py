@@ -231,6 +231,7 @@ def list_predictions(
     "/{prediction_id}",
     response_model=ShownPrediction,
     responses=documented(errors.PredictionNotFound, errors.BlindReviewHeld),
+    dependencies=[needs(Permission.PREDICT, Permission.READ_ALL_PREDICTIONS)],
 )
 def get_prediction(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """Read one stored prediction; it never changes."""

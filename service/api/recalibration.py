@@ -139,6 +139,7 @@ def list_calibrations(caller: CallerOf, query: Annotated[Paged, Query()], edge: 
     "/rollback",
     response_model=ServingCalibration,
     responses=documented(*_SWITCH, NothingToRollBack, StaleVersion, VersionRequired),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def roll_back_calibration(
     caller: CallerOf,
@@ -161,7 +162,10 @@ def roll_back_calibration(
 
 
 @router.get(
-    "/{calibration_id}", response_model=CalibrationBody, responses=documented(CalibrationNotFound)
+    "/{calibration_id}",
+    response_model=CalibrationBody,
+    responses=documented(CalibrationNotFound),
+    dependencies=[needs(Permission.REPORT, Permission.INSPECT)],
 )
 def get_calibration(caller: CallerOf, calibration_id: str, services: ServicesOf) -> Response:
     """Read one calibrator with its report."""
@@ -172,6 +176,7 @@ def get_calibration(caller: CallerOf, calibration_id: str, services: ServicesOf)
     "/{calibration_id}/activate",
     response_model=ServingCalibration,
     responses=documented(*_SWITCH, CalibrationNotFound),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def activate_calibration(caller: CallerOf, calibration_id: str, services: ServicesOf) -> Response:
     """Activate a calibrator of the active model.

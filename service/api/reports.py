@@ -145,7 +145,11 @@ class ReportQuery(Parameters):
     )
 
 
-@router.get("/reports/summary", response_model=Summary)
+@router.get(
+    "/reports/summary",
+    response_model=Summary,
+    dependencies=[needs(Permission.REPORT)],
+)
 def summary(caller: CallerOf, services: ServicesOf) -> Response:
     """Count decisions by reason and reviews by state, with recent weeks."""
     return answer(Summary.of(services.reports.summary(caller), services.reports.glance(caller)))

@@ -84,6 +84,7 @@ def list_own_answers(caller: CallerOf, query: Annotated[Paged, Query()], edge: E
     "/reviews/{task_id}",
     response_model=ReviewTaskBody,
     responses=answering("ETag") | documented(errors.ReviewNotFound, errors.BlindReviewHeld),
+    dependencies=[needs(Permission.READ_QUEUE)],
 )
 def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Read one task, for example after reloading a page."""
@@ -94,6 +95,7 @@ def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response
     "/reviews/{task_id}/heartbeat",
     response_model=ReviewTaskBody,
     responses=answering("ETag") | documented(*_HELD_TASK),
+    dependencies=[needs(Permission.REVIEW)],
 )
 def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Extend the lease on a task; the version does not change."""

@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any, BinaryIO, Self, cast
 
 from setwise.formulas import guard
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.audit_trail import AuditEvent
 from setwise.service.domain.documents import DocumentRow, ShownPrediction
 from setwise.service.domain.errors import FieldFault, InvalidRequest
@@ -398,6 +399,16 @@ class Exported(StrEnum):
     ANNOTATIONS = "annotations"
     OUTCOMES = "outcomes"
     AUDIT_EVENTS = "audit-events"
+
+
+_TO_PREDICT_OR_READ = (Permission.PREDICT, Permission.READ_ALL_PREDICTIONS)
+PERMISSIONS_TO_EXPORT: dict[Exported, tuple[Permission, ...]] = {
+    Exported.PREDICTIONS: _TO_PREDICT_OR_READ,
+    Exported.ANNOTATIONS: (Permission.REPORT,),
+    Exported.OUTCOMES: _TO_PREDICT_OR_READ,
+    Exported.AUDIT_EVENTS: (Permission.READ_AUDIT_TRAIL,),
+}
+"""One of them is enough."""
 
 
 _PREDICTED = (

@@ -22,6 +22,7 @@ from setwise.service.domain.accounts.callers import Caller, Permission, Role
 from setwise.service.domain.documents import ShownPrediction
 from setwise.service.domain.files import (
     LONGEST_EXPORT_S,
+    PERMISSIONS_TO_EXPORT,
     BadLine,
     Exported,
     ExportRequest,
@@ -526,15 +527,12 @@ def _problem(line: BadLine) -> dict[str, object]:
 
 def _exported_client(caller: Caller, request: ExportRequest) -> str | None:
     """Return the client whose rows to export; None for all clients."""
+    caller.require(*PERMISSIONS_TO_EXPORT[request.what])
     client_id = None
-    if request.what is Exported.ANNOTATIONS:
-        caller.require(Permission.REPORT)
-        if request.content:  # documents of every client
-            caller.require(Permission.READ_ALL_PREDICTIONS)
-    elif request.what is Exported.AUDIT_EVENTS:
-        caller.require(Permission.READ_AUDIT_TRAIL)
-    else:
+    if request.what in {Exported.PREDICTIONS, Exported.OUTCOMES}:
         client_id = visible_to(caller)
+    elif request.what is Exported.ANNOTATIONS and request.content:  # documents of every client
+        caller.require(Permission.READ_ALL_PREDICTIONS)
     request.check()
     return client_id
 

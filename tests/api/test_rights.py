@@ -57,21 +57,36 @@ def test_an_operation_is_open_to_the_roles_and_scopes_of_the_table(
     assert not differing
 
 
+WRONG: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "no JSON": {"content": b"{", "headers": {"Content-Type": "application/json"}},
+    "another type": {"content": b"x", "headers": {"Content-Type": "text/plain; charset=x"}},
+    "a long key": {"headers": {"Idempotency-Key": 5_000 * "x"}},
+    "an empty key": {"headers": {"Idempotency-Key": ""}},
+    "no version": {"headers": {"If-Match": '"1", W/"2", *'}},
+}
+WRONG_STEPS = (300 * "x", "%00", "%ff", "1.5")
+
+
 @pytest.mark.parametrize("operation", operations(), ids=" ".join)
 def test_a_caller_without_the_right_is_not_told_what_is_wrong_with_a_request(
     service: Service, operation: tuple[str, str]
 ) -> None:
     method, path = operation
     described = service.app.openapi()["paths"].get(path, {}).get(method.lower(), {})
-    takes = {each["in"] for each in described.get("parameters", ())}
+    parameters = described.get("parameters", ())
+    asked = [each["name"] for each in parameters if each["in"] == "query"]
     address = "/".join(UNKNOWN if part.startswith("{") else part for part in path.split("/"))
-    arguments = {"json": {"nonsense": 1}} if "requestBody" in described else {}
-    address += "?nonsense=1&nonsense=2" if "query" in takes else ""
+    usual = (f"{address}?nonsense=1&nonsense=2", {"json": {"nonsense": 1}})
+    others = [(address, arguments) for arguments in WRONG.values()]
+    others += [(f"{address}?{name}=%00&{name}=1.0", {}) for name in asked]
+    others += [(address.replace(UNKNOWN, step), {}) for step in WRONG_STEPS if "{" in path]
     right = operations()[operation]
-    for role, scopes in CALLERS:
-        if not right.opens(role, scopes) and (arguments or "?" in address):
-            response = service.send(method, address, by=f"{role} {scopes}", **arguments)
-            assert response.status_code == 403, (role, scopes, response.text)
+    refused = [caller for caller in CALLERS if not right.opens(*caller)]
+    for role, scopes in refused:
+        for wrong, arguments in (usual, *(others if (role, scopes) == refused[0] else ())):
+            response = service.send(method, wrong, by=f"{role} {scopes}", **arguments)
+            assert response.status_code == 403, (role, scopes, wrong, response.text)
 
 
 @pytest.mark.parametrize("operation", operations(), ids=" ".join)

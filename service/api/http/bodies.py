@@ -93,27 +93,39 @@ async def strictly(received: Request) -> Request:
     return request
 
 
-class StrictRoute(APIRoute):
-    """A route that accepts only well-formed JSON, and repeats keyed POST requests."""
+class GuardedRoute(APIRoute):
+    """A route that checks its caller before anything else, which would take memory and time."""
 
-    def get_route_handler(self) -> Handler:
-        """Return the handler, with checks of the caller, query, media type and key before it."""
-        handle = super().get_route_handler()
+    def guarded(self, handle: Handler) -> Handler:
+        """Return a handler for callers that may do what the route is for."""
         dependencies = self.dependant.dependencies
         for_callers = any(each.call is caller_of for each in dependencies)
         needs = [each.call for each in dependencies if isinstance(each.call, Need)]
+
+        async def handle_guarded(received: Request) -> Response:
+            if for_callers:
+                caller = await caller_of(received)
+                for need in needs:
+                    await need(received, caller)
+            return await handle(received)
+
+        return handle_guarded
+
+
+class StrictRoute(GuardedRoute):
+    """A route that accepts only well-formed JSON, and repeats keyed POST requests."""
+
+    def get_route_handler(self) -> Handler:
+        """Return the handler, with checks of the caller, key, query and media type before it."""
+        handle = super().get_route_handler()
         reads_body = self.body_field is not None
         query_form = QueryForm(self.dependant)
 
         async def handle_strictly(received: Request) -> Response:
-            if for_callers:  # before the body is parsed, which takes memory and time
-                caller = await caller_of(received)
-                for need in needs:
-                    need.check(caller)
             query_form.check(received)
             return await handle(await strictly(received) if reads_body else received)
 
-        return self._once(handle_strictly)
+        return self.guarded(self._once(handle_strictly))
 
     def _once(self, handle: Handler) -> Handler:
         own = any(field.alias == HEADER for field in self.dependant.header_params)
@@ -122,12 +134,12 @@ class StrictRoute(APIRoute):
         return once(handle, reads_body=self.body_field is not None)
 
 
-class UploadRoute(APIRoute):
+class UploadRoute(GuardedRoute):
     """A route that reads a stream as its body, and repeats keyed requests."""
 
     def get_route_handler(self) -> Handler:
-        """Return the handler, with a check of the key before it."""
-        return once(super().get_route_handler(), reads_body=True)
+        """Return the handler, with checks of the caller and the key before it."""
+        return self.guarded(once(super().get_route_handler(), reads_body=True))
 
 
 def check_charset(content_type: str | None) -> None:

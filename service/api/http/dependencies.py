@@ -160,14 +160,9 @@ class Need:
     leads: bool = False
     """Whether the caller must lead reviewers besides."""
 
-    async def __call__(self, caller: CallerOf) -> None:
-        """Check the caller; FastAPI calls it before it validates a request."""
-        self.check(caller)
-
-    def check(self, caller: Caller) -> None:
+    async def __call__(self, _request: Request, caller: CallerOf) -> None:
         """Raise `Forbidden` for a caller without the permissions."""
-        if not any(map(caller.may, self.permissions)):
-            caller.require(self.permissions[0])
+        caller.require(*self.permissions)
         if self.leads and Permission.REPORT not in PERMISSIONS[caller.role]:
             raise Forbidden("Only leads and administrators may do this.")
 

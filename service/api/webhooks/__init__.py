@@ -189,7 +189,11 @@ IfMatch = Annotated[
 ]
 
 
-@router.get("/admin/webhooks", response_model=WebhookPage)
+@router.get(
+    "/admin/webhooks",
+    response_model=WebhookPage,
+    dependencies=[needs(Permission.INSPECT)],
+)
 def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
     """List all webhooks, oldest first, in one page."""
     return listed_wholly(map(Webhook.of, services.webhooks.page(caller)))
@@ -224,6 +228,7 @@ def add_webhook(caller: CallerOf, body: WebhookRequest, services: ServicesOf) ->
     "/admin/webhooks/{webhook_id}",
     response_model=Webhook,
     responses=answering("ETag") | documented(errors.WebhookNotFound),
+    dependencies=[needs(Permission.INSPECT)],
 )
 def get_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Read one webhook, without its secret."""
@@ -256,6 +261,7 @@ def change_webhook(
     status_code=204,
     response_description="The webhook is deleted.",
     responses=documented(errors.WebhookNotFound, errors.StaleVersion),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def delete_webhook(
     caller: CallerOf, webhook_id: str, *, services: ServicesOf, if_match: IfMatch = None
@@ -271,6 +277,7 @@ def delete_webhook(
     response_model=Webhook,
     response_description="The webhook, with its new secret, which is not shown again.",
     responses=answering("ETag") | documented(errors.WebhookNotFound, errors.TooManySecrets),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def rotate_secret(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Replace the secret; messages carry both signatures until `previous_secret_expires_at`."""
@@ -288,6 +295,7 @@ def _with_secret(endpoint: Endpoint, secret: str, **rest: Any) -> Response:  # n
     response_model=DeliveryBody,
     response_description="The delivery, due at once.",
     responses=answering("Location", status=202) | documented(errors.WebhookNotFound),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def try_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Send a message of type `webhook.test`, regardless of the webhook's events."""
@@ -303,6 +311,7 @@ def try_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
     "/admin/webhooks/{webhook_id}/replay",
     response_model=Replayed,
     responses=documented(errors.WebhookNotFound),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def replay_dead(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Send every dead delivery of a webhook again."""
@@ -329,6 +338,7 @@ def list_deliveries(
     "/admin/deliveries/{delivery_id}",
     response_model=DeliveryWithLog,
     responses=documented(errors.DeliveryNotFound, errors.BlindReviewHeld),
+    dependencies=[needs(Permission.INSPECT)],
 )
 def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Read a delivery, its payload, and every attempt with its response."""
@@ -348,6 +358,7 @@ def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Re
     response_model=DeliveryBody,
     response_description="The delivery, due at once.",
     responses=documented(errors.DeliveryNotFound, errors.DeliveryCancelled),
+    dependencies=[needs(Permission.ADMINISTER)],
 )
 def replay_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Send a delivered, dead or waiting message again."""
