@@ -108,6 +108,12 @@ def test_long_data_is_compressed_for_whoever_reads_it_also_in_parts(service: Ser
         assert packed.content == plain.content
 
 
+def test_metrics_are_compressed_for_a_scraper_that_reads_it(service: Service) -> None:
+    packed = service.get("/metrics", headers={"Accept-Encoding": "deflate, gzip;q=0.5"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "setwise_" in packed.text
+
+
 def test_short_data_which_may_be_a_secret_is_sent_as_it_is(service: Service) -> None:
     body = {"name": "new", "role": "client"}
     made = service.post(

@@ -72,7 +72,7 @@ of a compressed response tells of what is repeated in it.
 _LEVEL = 5
 _COMPRESSIBLE = (
     "application/json", "application/problem+json", "application/x-ndjson", "text/csv",
-    "text/javascript", "text/css", "image/svg+xml",
+    "text/plain", "text/javascript", "text/css", "image/svg+xml",
 )  # fmt: skip
 _REFERENCE = ("/docs", "/problems")
 """Pages without secrets; other pages choose for themselves."""
