@@ -262,3 +262,36 @@ def test_an_offer_without_a_body_is_ignored(port: int) -> None:
 def test_a_tunnel_is_refused(port: int) -> None:
     said = answer(connect(port, b"CONNECT example.org:443 HTTP/1.1\r\nHost: test\r\n\r\n"))
     assert said.startswith(b"HTTP/1.1 4")
+
+
+def asked(port: int, path: bytes, headers: bytes) -> tuple[int, bytes]:
+    """Return the status and the headers of the response."""
+    request = b"GET %b HTTP/1.1\r\nHost: test\r\n%bConnection: close\r\n\r\n" % (path, headers)
+    head = answer(connect(port, request)).partition(b"\r\n\r\n")[0].lower()
+    return int(head[9:12]), head
+
+
+def test_a_list_on_several_lines_is_read_as_one(port: int) -> None:
+    lines = b"Accept-Encoding: br\r\nAccept-Encoding: gzip\r\n"
+    _, head = asked(port, b"/openapi.json", lines)
+    assert b"content-encoding: gzip" in head
+    etag = re.findall(rb"etag: (.*)\r", head)[0]
+    lines = b'If-None-Match: %b\r\nIf-None-Match: "another"\r\n'
+    assert asked(port, b"/openapi.json", lines % etag)[0] == 304
+    lines = b'If-None-Match: "another"\r\nIF-NONE-MATCH: %b\r\n'
+    assert asked(port, b"/openapi.json", lines % etag)[0] == 304
+
+
+def test_a_version_among_several_lines_is_a_list(port: int, service: Service) -> None:
+    path = "/v1/admin/groups/readers"
+    first = service.send("PUT", path, by="admin", json={"name": "Readers"})
+    etag = first.headers["etag"].encode()
+    body = b'{"name": "Nurses"}'
+    for lines, status in (
+        (b'If-Match: "99"\r\nIf-Match: %b\r\n' % etag, b"200"),
+        (b'If-Match: "98"\r\nIf-Match: "99"\r\n', b"412"),
+    ):
+        request = b"PUT %b HTTP/1.1\r\nHost: test\r\nConnection: close\r\n" % path.encode()
+        request += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+        request += b"Authorization: Bearer %b\r\n" % service.secrets["admin"].encode() + lines
+        assert answer(connect(port, request + b"\r\n" + body))[9:12] == status

@@ -5,7 +5,7 @@ that servers in front of it have, such as Apache's ``mod_reqtimeout``.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,13 @@ from uvicorn.server import ServerState
 from setwise.service.domain.accounts import network_of
 
 MOST_HEADER_BYTES = 65_536
+_LISTS = {
+    b"accept", b"accept-encoding", b"content-encoding", b"if-match", b"if-none-match",
+    b"x-forwarded-for",
+}  # fmt: skip
+"""Headers that mean the same on several lines as on one (RFC 9110, section 5.3). What reads them
+looks at one line.
+"""
 
 log = structlog.get_logger(__name__)
 
@@ -202,6 +209,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._head is not None:
             self._head.cancel()
             self._head = None
+        self.headers[:] = _on_one_line(self.headers)
         super().on_headers_complete()
         self._limits.begin(self._address, self, self._give_way)
         self._expect_body()
@@ -276,3 +284,14 @@ class LimitedProtocol(HttpToolsProtocol):
     def _abort(self) -> None:
         log.info("connection.refused", reason="an unread response", address=self._address)
         self.transport.abort()
+
+
+def _on_one_line(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return headers with each list on one line, after the others."""
+    others, lists = [], defaultdict(list)
+    for name, value in headers:
+        if name in _LISTS:
+            lists[name].append(value)
+        else:
+            others.append((name, value))
+    return [*others, *((name, b", ".join(values)) for name, values in lists.items())]
