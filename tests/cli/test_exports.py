@@ -105,13 +105,24 @@ def test_annotations_are_learnt_evaluated_and_predicted(
     assert len(out.read_text().splitlines()) == N
 
 
-@pytest.mark.parametrize("what", ["predictions", "documents"])
-def test_tables_of_texts_are_predicted_under_their_ids(
-    export: Export, model: Path, tmp_path: Path, what: str
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.parametrize("what", ["predictions", "documents", "outcomes"])
+def test_exports_of_texts_are_predicted_under_their_ids(
+    export: Export, model: Path, tmp_path: Path, what: str, form: str
 ) -> None:
     out = tmp_path / "predicted.jsonl"
-    assert status("predict", model, export(what, form="csv"), "--out", out) == 0
-    assert len(out.read_text().splitlines()) == N
+    assert status("predict", model, export(what, form=form), "--out", out) == 0
+    ids = {json.loads(line)["id"] for line in out.read_text().splitlines()}
+    assert len(ids) == N
+    assert form == "csv" or ids == {f"=note {number}" for number in range(N)}
+
+
+@pytest.mark.parametrize("what", ["predictions", "documents", "outcomes"])
+def test_what_nobody_has_checked_is_not_learnt(
+    export: Export, tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    line = refusal(capsys, "train", str(export(what)), "--out", str(tmp_path / "model"))
+    assert "learn from GET /v1/exports/annotations" in line
 
 
 def test_annotations_as_a_table_are_refused(

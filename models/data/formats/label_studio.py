@@ -252,7 +252,8 @@ def _tasks(path: str | Path) -> list[Any]:
 def _document(path: str | Path, number: int, task: Any, key: str) -> dict[str, object]:  # noqa: ANN401
     data = task.get("data") if isinstance(task, dict) else None
     if not isinstance(data, dict):
-        raise DataError(path, number, "the task has no data", _EXPORT)
+        cure = f"{_EXPORT}, or give one JSON object a line"
+        raise DataError(path, number, "this is no task of Label Studio: it has no 'data'", cure)
     if not isinstance(data.get(key), str):
         raise DataError(
             path,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, Self, get_args
 
-from setwise.models.data.lines import STDIN, DataError, is_packed
+from setwise.models.data.lines import STDIN, DataError, is_packed, read_lines
 from setwise.spelling import spelled
 
 Format = Literal[
@@ -19,15 +19,21 @@ TABLE_FORMATS: tuple[Format, ...] = ("huggingface", "csv", "parquet")
 SUFFIXES: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".jsonlines": "jsonl",
+    ".json": "jsonl",
     ".svm": "svm",
     ".csv": "csv",
     ".tsv": "csv",
+    ".tab": "csv",
     ".parquet": "parquet",
     ".xc.txt": "xc",
     ".arff": "arff",
     ".npz": "npz",
 }
-"""How a file's name ends, before ``.gz`` and in small letters, in each format."""
+"""How a file's name ends, before ``.gz`` and in small letters, in each format.
+
+A ``.json`` file with a list holds tasks of Label Studio.
+"""
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,8 @@ class FileLayout:
             format_name = "text"
         for suffix, kind in SUFFIXES.items():
             if name.endswith(suffix):
-                format_name = kind
+                is_list = suffix == ".json" and _holds_list(file)
+                format_name = "label-studio" if is_list else kind
         if is_packed(file):
             raise DataError(
                 file, None, "this is an archive or a spreadsheet", "unpack it, or save it as CSV"
@@ -137,3 +144,8 @@ class FileLayout:
                 f"end its name in {', '.join(SUFFIXES)}, or name its --format",
             )
         return "huggingface" if format_name == "jsonl" and self.names_columns else format_name
+
+
+def _holds_list(file: str | Path) -> bool:
+    lines = (line.strip() for _, line in read_lines(file))
+    return next(filter(None, lines), b"").startswith(b"[")

@@ -11,7 +11,12 @@ from setwise.models.data.formats.arff import read_arff
 from setwise.models.data.formats.label_studio import task_lines
 from setwise.models.data.formats.layout import TABLE_FORMATS, FileLayout, Format
 from setwise.models.data.formats.npz import read_npz
-from setwise.models.data.formats.reviews import exported_documents, is_export, reviewed_lines
+from setwise.models.data.formats.reviews import (
+    ANNOTATION_COLUMNS,
+    columns_of_export,
+    exported_documents,
+    reviewed_lines,
+)
 from setwise.models.data.formats.tables import table_lines, table_rows
 from setwise.models.data.formats.vectors import Vectors
 from setwise.models.data.lines import (
@@ -72,14 +77,18 @@ def document_lines(
         first = next(numbered, None)
         lines = numbered if first is None else chain([first], numbered)
         answered = numbers is not None
-        if first is None or not is_export(first[1]):
+        columns = None if first is None else columns_of_export(first[1])
+        if columns is None:
             yield from lines
-        elif labelled:
+        elif not labelled:
+            yield from exported_documents(path, lines, answered=answered)
+        elif columns is ANNOTATION_COLUMNS:
             yield from reviewed_lines(
                 path, lines, answered=answered, several=several, least=layout.least_documents
             )
         else:
-            yield from exported_documents(path, lines, answered=answered)
+            cure = "learn from GET /v1/exports/annotations, with content=true"
+            raise DataError(path, None, "an export of predictions or outcomes", cure)
         return
     if format_ in TABLE_FORMATS:
         lines = table_lines(

@@ -27,6 +27,10 @@ ANNOTATION_COLUMNS = frozenset(
     {"prediction_id", "reviewer", "labels", "kind", "settles", "suggestion_shown"}
 )
 """Columns by which an export of annotations is known."""
+PREDICTION_COLUMNS = frozenset({"id", "document_id", "client_id", "decision", "calibrator_version"})
+"""Columns by which an export of predictions or of found documents is known."""
+OUTCOME_COLUMNS = frozenset({"prediction_id", "document_id", "client_id", "source", "reported_by"})
+"""Columns by which an export of outcomes is known."""
 
 _DECIDES = frozenset({"adjudication", "reopened"})
 _CERTIFIES = "they were drawn to certify"
@@ -41,13 +45,15 @@ MOST_NAMED = 20
 """Rare labels that a warning names."""
 
 
-def is_export(line: bytes) -> bool:
-    """Return whether a line is a row of the export."""
+def columns_of_export(line: bytes) -> frozenset[str] | None:
+    """Return the columns by which an export is known, None if a line is no row of one."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError, MemoryError):
-        return False
-    return isinstance(row, dict) and row.keys() >= ANNOTATION_COLUMNS
+        return None
+    exports = (ANNOTATION_COLUMNS, PREDICTION_COLUMNS, OUTCOME_COLUMNS)
+    names = row.keys() if isinstance(row, dict) else {*""}
+    return next((columns for columns in exports if names >= columns), None)
 
 
 @dataclass
@@ -148,7 +154,7 @@ def exported_documents(
     path : str or Path
         The file, for messages.
     lines : iterable of (int, bytes)
-        Its numbered lines.
+        The numbered lines of an export of annotations, predictions or outcomes.
     answered : bool
         Whether another model's answers are read.
 
@@ -165,11 +171,16 @@ def exported_documents(
     seen: set[str] = set()
     n_gone = 0
     for number, line in lines:
-        row = _row(path, number, line) if line.strip() else None
-        if row is None or row["prediction_id"] in seen:
+        if not line.strip():
             continue
-        seen.add(row["prediction_id"])
-        document = {"id": row.get("document_id") or row["prediction_id"]}
+        if columns_of_export(line) is None:
+            raise DataError(path, number, "no row of an export", "export the file again")
+        row: dict[str, Any] = json.loads(decode(path, number, line))
+        prediction_id = str(row.get("prediction_id") or row["id"])
+        if prediction_id in seen:
+            continue
+        seen.add(prediction_id)
+        document = {"id": row.get("document_id") or prediction_id}
         kind = next((key for key in ("text", "features") if row.get(key) is not None), None)
         if kind is not None:
             document[kind] = row[kind]
@@ -283,7 +294,7 @@ def _content(row: Mapping[str, Any]) -> str | None:
 
 def _row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
     """Return a row, checked as far as it is used here."""
-    if not is_export(line):
+    if columns_of_export(line) is not ANNOTATION_COLUMNS:
         cure = "give the file as GET /v1/exports/annotations wrote it, in JSON Lines"
         raise DataError(path, number, "no row of an export of annotations", cure)
     row: dict[str, Any] = json.loads(decode(path, number, line))

@@ -679,7 +679,19 @@ def test_a_text_is_no_list_of_names(tmp_path):
         start_external("x")
 
 
-@pytest.mark.parametrize("name", ["A.CSV", "a.ndjson", "a.JSONL", "A.NDJSON.GZ", "a.csv.GZ"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "A.CSV",
+        "a.ndjson",
+        "a.JSONL",
+        "A.NDJSON.GZ",
+        "a.csv.GZ",
+        "a.jsonlines",
+        "a.json",
+        "a.JSON.gz",
+    ],
+)
 def test_names_of_files_end_in_letters_of_any_size(tmp_path, name):
     rows = [{"id": "a", "text": "Fever", "labels": ["x"]}]
     content = csv_of([["id", "text", "labels"], ["a", "Fever", "x"]])
@@ -689,3 +701,18 @@ def test_names_of_files_end_in_letters_of_any_size(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(gzip.compress(content) if name.lower().endswith(".gz") else content)
     assert read_dataset(path).texts == ("Fever",)
+
+
+def test_the_ending_tab_is_known_and_json_holds_tasks_if_it_is_a_list(tmp_path):
+    rows = [["id", "text", "labels"], ["a", "Fever, chills", "x"]]
+    (tmp_path / "a.tab").write_bytes(csv_of(rows, "\t"))
+    assert read_dataset(tmp_path / "a.tab").texts == ("Fever, chills",)
+    for name, lead in (("tasks.json", ""), ("late.json", "\ufeff\n \n")):
+        written_tasks(tmp_path / name, DOCUMENTS)
+        (tmp_path / name).write_text(lead + (tmp_path / name).read_text())
+        assert read_dataset(tmp_path / name).ids == tuple(one["id"] for one in DOCUMENTS)
+    (tmp_path / "list.json").write_text(json.dumps(DOCUMENTS, indent=1))
+    with pytest.raises(
+        DataError, match=r"no task of Label Studio.* or give one JSON object a line"
+    ):
+        read_dataset(tmp_path / "list.json")

@@ -47,7 +47,7 @@ def test_what_most_people_chose_counts_unless_a_truth_is_marked(tmp_path):
 
 def test_a_task_that_holds_no_document_is_named(tmp_path):
     for tasks, fault in (
-        ([task(), {"id": 1}], "entry 2: the task has no data"),
+        ([task(), {"id": 1}], "entry 2: this is no task of Label Studio"),
         ([{"data": {"body": "a"}}], r"entry 1: the data holds no text 'text'; .* body"),
     ):
         with pytest.raises(DataError, match=rf"a\.json, {fault}"):
