@@ -248,10 +248,15 @@ def _affordable(
     if requested != "auto" or set(names) != set(available):
         warnings.warn(
             f"{n_documents} documents with {right} right and {wrong} wrong candidate sets are too "
-            f"few for a {'boosted' if requested == 'auto' else requested} calibrator: using the "
-            f"best of {', '.join(names)}; trees need {MIN_DOCUMENTS_TREES} documents and "
-            f"{MIN_OUTCOMES_TREES} candidates of either outcome, curves and a logit "
-            f"{MIN_DOCUMENTS_ISOTONIC} documents",
+            + (
+                f"few for exact confidences, so fewer documents can be sent; label more: "
+                f"{MIN_DOCUMENTS_TREES} documents with {MIN_OUTCOMES_TREES} right and "
+                f"{MIN_OUTCOMES_TREES} wrong candidate sets suffice"
+                if requested == "auto"
+                else f"few for a {requested} calibrator: using the best of {', '.join(names)}; "
+                f"trees need {MIN_DOCUMENTS_TREES} documents and {MIN_OUTCOMES_TREES} candidates "
+                f"of either outcome, curves and a logit {MIN_DOCUMENTS_ISOTONIC} documents"
+            ),
             TrainingWarning,
             stacklevel=4,
         )

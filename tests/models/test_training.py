@@ -179,7 +179,7 @@ def test_vectors_without_feature_names_are_predicted_by_position():
 
 
 def test_too_few_documents_for_trees_get_a_simpler_calibrator_and_a_warning():
-    with pytest.warns(TrainingWarning, match="too few for a boosted calibrator"):
+    with pytest.warns(TrainingWarning, match="too few for exact confidences"):
         found = train(vectors(n=MIN_DOCUMENTS_TREES - 1), QUICK)
     assert set(found.manifest["training"]["calibrator_brier"]) == {
         "uncalibrated",

@@ -249,7 +249,7 @@ def noisy(rates: Rates | str, places: range, **changes: object) -> list[tuple[An
     return [(decided(place, 9, **changes), rates) for place in places]
 
 
-@pytest.mark.filterwarnings("ignore:.*too few for a boosted")
+@pytest.mark.filterwarnings("ignore:.*too few for exact confidences")
 def test_noisy_answers_and_the_noisy_history_are_corrected_for(tmp_path: Path) -> None:
     history = write_documents(tmp_path / "history.jsonl", 150, seed=5)
     earlier = {"training": {"noise": {"unnamed": {"alpha": 0.3, "beta": 0.01}}}}

@@ -215,6 +215,7 @@ def _certifications(call: Call) -> ui.View:
         "reviewers have read some of them, certify."
     ).format(ui.link("/board/policy", "policy"))
     form, card = outlook(call, CERTIFICATIONS)
+    gains = any(each.gains for each in call.services.certification.next_attempts(call.caller))
     holding = [ui.text(_holds(each)) for each in call.services.certification.in_force(call.caller)]
     return ui.View(
         "Certificates",
@@ -224,7 +225,7 @@ def _certifications(call: Call) -> ui.View:
             ui.Table("Attempts", _COLUMNS, attempts.items, empty),
             ui.Pager(CERTIFICATIONS, attempts.next_after, {}, started=call.after is None),
         ),
-        buttons=(ui.Go("Certify now", CERTIFY.address, ""),),
+        buttons=(ui.Go("Certify now", CERTIFY.address, ""),) if gains else (),
         lead="Attempts to certify a threshold: audits must prove that it keeps the target.",
         terms=("certificate", "audit", "threshold"),
         status=HTTPStatus.UNPROCESSABLE_ENTITY if form.faults else HTTPStatus.OK,

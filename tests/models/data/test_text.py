@@ -230,7 +230,7 @@ def test_training_warns_of_texts_without_common_words():
     labels = [[("a", "b")[place % 2]] for place in range(60)]
     rare = "67% of the words in the texts occur in fewer than 2 documents"
     with (
-        pytest.warns(TrainingWarning, match="too few for a boosted calibrator"),
+        pytest.warns(TrainingWarning, match="too few for exact confidences"),
         pytest.warns(TrainingWarning, match=rare),
     ):
         SetClassifier(preset="fast").fit(texts, labels)

@@ -61,11 +61,14 @@ def test_without_new_audits_there_is_nothing_to_gain(admin: Browser, service: Se
     assert refused.status_code == 409
     assert "find the same" in refused.text
     assert service.services.jobs.page(ADMIN).items == ()
+    assert "Certify now" not in admin.get(PAGE).text
     audit(service, 4, first=4)
     assert "Nothing to gain now" not in admin.get(ASK).text
+    assert "Certify now" in admin.get(PAGE).text
 
 
 def test_before_the_first_prediction_there_is_nothing_to_certify(admin: Browser) -> None:
+    assert "Certify now" not in admin.get(PAGE).text
     question = admin.get(ASK).text
     assert "Nothing to gain now" in question
     assert "Nothing has been predicted yet" in question
