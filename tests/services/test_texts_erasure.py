@@ -6,7 +6,7 @@ import io
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -382,6 +382,41 @@ def test_a_file_that_cannot_be_cleaned_keeps_no_other_from_it(clinic: Clinic) ->
     assert again.advanced(progress.state) == again
     files.faults.clear()
     assert texts.erase_traces(again, progress)["files"] == 2
+
+
+class Closed(FolderOrObjectFiles):
+    """May not look into one folder."""
+
+    def __init__(self, root: Path, folder: str) -> None:
+        super().__init__(str(root))
+        self.closed = folder
+
+    def names(self, folder: str) -> Sequence[str]:
+        if folder == self.closed:
+            raise PermissionError(MARK)
+        return super().names(folder)
+
+
+def test_a_folder_of_another_kind_keeps_no_file_from_it(clinic: Clinic) -> None:
+    broken = [ended_job(clinic, EXPORT, wanted={"what": "predictions"}) for _ in range(4)]
+    results = [f"jobs/{job.id}/result" for job in broken]
+    root = folder(clinic)
+    # A folder in place of a file, of a draft, a file in place of a folder, and a closed folder.
+    (root / results[0] / "00000000.csv").mkdir(parents=True)
+    (root / results[1] / "00000000.csv.incoming").mkdir(parents=True)
+    for name in results[2:]:
+        (root / name).parent.mkdir(parents=True)
+    (root / results[2]).write_bytes(b"")
+    (root / results[3]).mkdir()
+    everywhere(clinic)  # whose files come later
+    write(clinic, f"{results[1]}/00000001.jsonl", b"{}\n")
+    texts = replace(clinic.texts, files=Closed(root, results[3]))
+    texts.erase(SYSTEM, document_id=f"{MARK}-17")
+    with pytest.raises(TracesLeft) as refused:
+        texts.erase_traces(claimed(clinic), Progress())
+    assert all(name in refused.value.detail for name in results)
+    assert MARK not in refused.value.detail
+    assert found(clinic) == []
 
 
 def test_a_damaged_upload_is_cleaned_as_far_as_it_goes(clinic: Clinic) -> None:

@@ -267,8 +267,13 @@ class Texts(Recorded):
 
         def clean(folder: str, one: Callable[[str], bool]) -> None:
             nonlocal changed
-            self.files.tidy(folder)
-            for name in self.files.names(folder):
+            names: Sequence[str] = ()
+            try:
+                names = self.files.names(folder)
+                self.files.tidy(folder)
+            except FAULTS_OF_FILES as error:
+                faults[folder] = error
+            for name in names:
                 try:
                     changed += one(f"{folder}/{name}")
                 except FileNotFoundError:
