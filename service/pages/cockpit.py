@@ -293,7 +293,9 @@ def _tiles(seen: Glance) -> list[Tile]:
         Tile(
             "How much is automatic?",
             percent(work.ratio(seen.sent, seen.documents)) if seen.documents else "none",
-            f"{seen.sent:,} of {plural(seen.documents, 'document')}" if seen.documents else "",
+            f"{seen.sent:,} of {plural(seen.documents, 'document')} in this period"
+            if seen.documents
+            else "",
             _saved(seen),
             "sent",
             address(state=DocumentState.SENT, **within) if seen.sent else "",

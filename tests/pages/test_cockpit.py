@@ -126,6 +126,23 @@ def test_the_tile_and_the_figure_write_one_share(busy: Browser) -> None:
     assert tiles(page)[1] == ("sent", share.replace("\N{NO-BREAK SPACE}", " "))
 
 
+def test_each_share_of_what_is_sent_names_its_documents(service: Service, browser: Browser) -> None:
+    """Of all documents, of a period, and of the newest under one policy: three shares."""
+    worked(service)
+    service.clock.advance(days=40)
+    browser.sign_in("lea")
+    client = service.services.keys.authenticate(service.secrets["client"])
+    later = [Document(id=f"late {n}", text="0.95") for n in range(10)]
+    service.services.predictions.predict([Submission(client, one) for one in later])
+    start, cockpit, what_if = (
+        " ".join(re.sub(r"<[^>]+>", " ", browser.get(address).text).split())
+        for address in ("/", "/cockpit", "/cockpit/details?threshold=0.5")
+    )
+    assert "Since the first one, 20 % of the label sets were sent automatically" in start
+    assert "100 % 10 of 10 documents in this period" in cockpit
+    assert "would send 50.0 % of the newest 100 documents (audits included)" in what_if
+
+
 def test_an_estimate_from_few_checks_says_so_and_is_not_coloured(busy: Browser) -> None:
     page = busy.get("/cockpit").text
     assert "Cannot tell yet: the target of 95 % lies between" in page
@@ -241,7 +258,7 @@ def test_another_threshold_is_looked_at_and_nothing_changes(
     page = browser.get("/cockpit/details?threshold=0.6").text
     assert "tried 0.6" in page
     assert "Nothing has changed. An administrator can apply it." in page
-    name = "Would be sent of the newest 90 documents"
+    name = "Would be sent of the newest 90 documents, audits included"
     row = re.search(rf"{name}</th><td>(.+?)</td><td class=\"then\">(.+?)</td>", page)
     assert row is not None
     assert row.groups() == ("10 (11.1 %)", "30 (33.3 %)")

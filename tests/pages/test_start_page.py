@@ -155,7 +155,7 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service, browser:
     }
     page = read(response).text
     assert "6 documents received" in page
-    assert "50 % of the label sets were sent automatically; 2 reviews are waiting." in page
+    assert "Since the first one, 50 % of the label sets were sent automatically; 2 reviews" in page
     assert f"{WHY[Reason.OUT_OF_DOMAIN].capitalize()} 1 17 %" in page
 
 

@@ -157,7 +157,7 @@ def _says(answer: WhatIf) -> str:
     if not forecast.sent and forecast.threshold is None:
         return first or "Nothing is sent at the moment. Try a threshold to see its effect."
     newest = "the only document" if forecast.documents == 1 else f"the newest {_many(forecast)}"
-    sends = f"would send {percent(forecast.coverage)} of {newest}"
+    sends = f"would send {percent(forecast.coverage)} of {newest} (audits included)"
     left = f"would leave {_a_day(forecast)} per day to reviewers."
     if advice is not None and advice.threshold is not None:
         return f"{first} It {sends} and {left}"
@@ -198,7 +198,7 @@ def _described(forecast: Forecast, answer: WhatIf) -> dict[str, str]:
     return {
         "Threshold": none if forecast.threshold is None else confidence(forecast.threshold),
         # Not what was sent in a period, which audits, the breaker and earlier policies held back.
-        f"Would be sent of the newest {_many(forecast)}": (
+        f"Would be sent of the newest {_many(forecast)}, audits included": (
             f"{forecast.sent:,} ({percent(forecast.coverage)})"
         ),
         "Accuracy of what is sent": (
