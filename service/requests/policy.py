@@ -50,7 +50,7 @@ class Threshold(RequestBody):
     """The least confidence that is sent."""
 
     mode: Annotated[Literal["certified", "fixed"], Input("Source", "", "radio", _SOURCES)] = Field(
-        description="`fixed` stands on your word alone and is shown as not certified."
+        description="`certified`: audits choose the value; `fixed`: you do, and nothing proves it."
     )
     value: Annotated[
         Number | None,
@@ -59,7 +59,9 @@ class Threshold(RequestBody):
             "Only used when the threshold is fixed by hand.",
             when=("threshold.mode", "fixed"),
         ),
-    ] = Field(None, description="null while nothing is certified: nothing is sent.")
+    ] = Field(
+        None, description="The least confidence that is sent; null while nothing is certified."
+    )
     certificate_id: str | None = Field(
         None,
         max_length=100,
@@ -96,9 +98,8 @@ class Audit(RequestBody):
         ),
     ] = Field(
         None,
-        description="Share of the documents that can hardly be sent, by their confidence: above 0 "
-        "and at most `certification_rate`, or null for that. Until enough documents have come to "
-        "tell them apart, one rate holds for all.",
+        description="Share of the documents that can hardly be sent: above 0 and at most "
+        "`certification_rate`, or null for that.",
     )
     ramp_up_rate: Annotated[
         Number | None,
@@ -110,21 +111,20 @@ class Audit(RequestBody):
         ),
     ] = Field(
         None,
-        description="`certification_rate` while nothing is sent, because no threshold is certified "
-        "or the breaker has tripped: at least as high, or null for the same.",
+        description="`certification_rate` while no threshold is certified or the breaker has "
+        "tripped: at least as high, or null for the same.",
     )
     training_rate: Annotated[Number, _rate("Training audits, in % of what would be sent")] = Field(
         0.0,
-        description="Share of the documents that would be sent, to teach the calibrator with some "
-        "that no one would have read.",
+        description="Share of the documents that would be sent, read to teach the calibrator.",
     )
     mode: Annotated[
         Literal["hold", "send"],
         Input("When a confident document is audited", "", "radio", _AUDITED),
     ] = Field(
         "hold",
-        description="`hold`: a document waits for its check; `send`: it is sent at once, and "
-        "corrected if need be.",
+        description="`hold`: an audited document waits; `send`: it is sent at once, and corrected "
+        "if it was wrong.",
     )
 
     def as_plan(self, overlap_rate: float = 0.0, gold_reread_rate: float = 0.0) -> AuditPlan:
@@ -159,8 +159,8 @@ class RuleBody(RequestBody):
     - `exactly_one`: holds back a set that does not contain exactly one of `labels`.
     - `at_most`: holds back a set with more than `n` labels, or more than `n` of `labels` if given.
     - `requires`: holds back a set that contains `label` without all of `labels`.
-    - `versions`: holds back a document of which more than `n` other versions were posted before and
-      not sent, so that nobody words a document anew until it passes.
+    - `versions`: holds back a document of which its client posted more than `n` other versions
+      within 30 days before, none of them sent.
     """
 
     kind: Literal["label", "metadata", "exactly_one", "at_most", "requires", "versions"]
@@ -241,15 +241,16 @@ class PolicyMembers(RequestBody):
         None, description="Nothing below it is sent, whatever the threshold."
     )
     rules: Annotated[list[RuleBody], FewFaults] = Field(
-        default_factory=list, description="The first that a document breaks is named."
+        default_factory=list,
+        description="What is never sent; the first rule that a document breaks is named.",
     )
     segment_by: Annotated[
         str | None,
         Input("Segments by", "A field of the metadata, such as site, or text_length."),
     ] = Field(
         None,
-        description="Field of the metadata whose values divide the documents, or `text_length`: "
-        "each segment has its own threshold, certificate and breaker. null: they are not divided.",
+        description="Field of the metadata, or `text_length`, whose values divide the documents "
+        "into segments, each with a threshold, certificate and breaker; null: all together.",
     )
     segment_bounds: Annotated[
         list[int],
@@ -268,16 +269,16 @@ class PolicyMembers(RequestBody):
         Input("When there are enough new answers", "", "radio", _RETRAINED),
     ] = Field(
         "automatic",
-        description="What happens by itself at 60 answers, and at 1.4 times as many again, if no "
-        "model serves or one that was trained on answers alone. `propose`: a model is trained, and "
-        "registered beside the one that serves; `automatic`: while there is no threshold it is "
-        "activated too if it ranks better than the most frequent sets; `never`: nothing.",
+        description="At 60 answers, and at 1.4 times as many again, if no model serves or one "
+        "that learnt from answers alone: `propose` trains and registers a model; `automatic` also "
+        "activates it while there is no threshold, if it ranks better than the most frequent sets; "
+        "`never` does nothing.",
     )
     most_segments: Annotated[int, Input("Segments, at most", required=True)] = Field(
         10,
-        description="Number of segments, with `other`, that share the risk equally. Values become "
-        "segments in the order of appearance; those without room are `other`. With 1, one "
-        "certificate is for all documents, and values that first appear after it wait.",
+        description="Number of segments, with `other`, that share the risk equally, in the order "
+        "of appearance; values without room are `other`. With 1, one certificate is for all "
+        "documents, and values that first appear after it wait.",
     )
 
 
@@ -296,8 +297,8 @@ class PolicyRequest(PolicyMembers):
     reason: Annotated[str | None, Input("Reason", widget="textarea")] = Field(
         None,
         max_length=1000,
-        description="Why the policy changes, for the audit trail; required if checks of recent "
-        "documents contradict its target.",
+        description="Why the policy changes, for the audit trail; required if checks contradict "
+        "its target.",
     )
 
     def as_change(self) -> PolicyChange:

@@ -1,7 +1,8 @@
 """Look at every page of ``setwise demo`` in each of its looks: make a PNG, and check it.
 
-``make screenshots`` writes them to ``benchmarks/screenshots``; look at them before a release. A
-page that axe-core complains of, that sticks out sideways, or that logs an error fails the command.
+``make screenshots`` writes them to ``benchmarks/screenshots``, and those of the documentation to
+``docs/pictures``; look at them before a release. A page that axe-core complains of, that sticks out
+sideways, or that logs an error fails the command.
 """
 
 import argparse
@@ -22,11 +23,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from setwise.service.domain.accounts.callers import Role
 from tests.browser.conftest import FLAGS, executable
+from tests.browser.pictures import take_pictures
 from tests.browser.watching import DESKTOP, EVERY_LOOK, WIDE, Faults, Look, complaints
 from tests.rights import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = ROOT / "benchmarks" / "screenshots"
+PICTURES = ROOT / "docs" / "pictures"
 PATIENCE_S = 1200.0  # the demo trains a model first, on a machine that may be busy
 LOGINS = (Role.REVIEWER, Role.LEAD, Role.ADMIN)
 """Who looks: each page is seen by the first of them that may."""
@@ -155,6 +158,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=SHOWN)
     parser.add_argument("--data-dir", type=Path, help="of a demo that ran before; saves training")
     parser.add_argument("--page", action="append", help="only these, such as /documents/{id}")
+    parser.add_argument("--documentation", action="store_true", help="only those of docs/")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
@@ -163,7 +167,13 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=executable(), args=list(FLAGS))
         with demo(folder) as url:
             passwords = json.loads((folder / "demo-passwords.json").read_text())
-            wrong = take(browser, url, passwords, options.out, options.page or ())
+            if not options.page:
+                take_pictures(browser, url, passwords, folder, PICTURES)
+            wrong = (
+                []
+                if options.documentation
+                else take(browser, url, passwords, options.out, options.page or ())
+            )
         browser.close()
     sys.stdout.write(f"the pictures are in {options.out}\n")
     if wrong:

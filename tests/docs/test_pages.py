@@ -11,10 +11,12 @@ from setwise.service.cli import app
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.settings import Settings
+from tests.docs import policy_tables
 from tests.docs.pages import PAGES, ROOT
 
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "benchmarks").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+PICTURE = re.compile(r'src(?:set)?="([^"]+)"')
 
 
 def _anchor(heading: str) -> str:
@@ -25,7 +27,8 @@ def _anchor(heading: str) -> str:
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for link in LINK.findall(page.read_text()):
+    text = page.read_text()
+    for link in [*LINK.findall(text), *PICTURE.findall(text)]:
         if link.startswith("https://"):
             continue
         name, _, anchor = link.partition("#")
@@ -34,6 +37,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         if anchor:
             headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
             assert anchor in map(_anchor, headings), link
+
+
+def test_every_picture_is_shown_and_small() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    for picture in (ROOT / "docs" / "pictures").iterdir():
+        assert f"pictures/{picture.name}" in text, picture.name
+        assert picture.stat().st_size <= 150_000, picture.name
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
@@ -49,8 +59,8 @@ def test_the_front_page_and_each_release_in_the_changelog_stay_short() -> None:
         assert release.count("\n") <= 100, release.partition("\n")[0]
 
 
-@pytest.mark.parametrize(("page", "most"), [("start", 700), ("guarantees", 1000)])
-def test_pages_for_owners_stay_short(page: str, most: int) -> None:
+@pytest.mark.parametrize(("page", "most"), [("start", 700), ("guarantees", 1000), ("leads", 2200)])
+def test_pages_for_owners_and_leads_stay_short(page: str, most: int) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text()
     assert len(re.sub(r"<!--.*?-->", "", text).split()) <= most
 
@@ -77,6 +87,11 @@ def test_every_setting_is_listed_with_its_default() -> None:
             assert shown.strip("`") == text.removesuffix(".0"), name
         elif name != "DATA_DIR":
             assert default in {"", None}, f"{name} has the default {default}"
+
+
+def test_the_tables_of_the_policy_are_what_the_api_says_of_its_members() -> None:
+    page = policy_tables.PAGE.read_text()
+    assert page == policy_tables.with_tables(page), "run python -m tests.docs.policy_tables"
 
 
 @pytest.mark.parametrize("kind", [Reason, MessageType], ids=lambda kind: kind.__name__)
