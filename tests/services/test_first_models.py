@@ -35,8 +35,12 @@ def answered(place: int, text: str, labels: tuple[str, ...]) -> dict[str, object
     }
 
 
-def excess(learnt: Texts, others: Texts, folder: Path, preset: str) -> float:
-    """Return by how many standard errors a model's confidence exceeds its accuracy."""
+def excess(learnt: Texts, others: Texts, folder: Path, preset: str) -> tuple[float, float]:
+    """Return by how much a model's confidence exceeds its accuracy, and the standard error.
+
+    A claim rests on as many answers as were learnt from: by their luck alone it is above or below
+    what the model keeps, however many others it is compared with.
+    """
     rows = [(answered(place, *pair), None) for place, pair in enumerate(learnt)]
     found = fit_again(
         rows, None, None, preset=preset, target=folder / "model", report=lambda *_: None
@@ -49,23 +53,31 @@ def excess(learnt: Texts, others: Texts, folder: Path, preset: str) -> float:
         [set(each.labels) == set(labels) for each, (_, labels) in zip(best, others, strict=True)]
     )
     over = np.array([each.confidence for each in best]) - right
-    return float(over.mean() / (over.std(ddof=1) / np.sqrt(len(over))))
+    error = over.std(ddof=1) * np.sqrt(1.0 / len(others) + 1.0 / len(learnt))
+    return float(over.mean()), float(error)
 
 
 def test_a_model_of_few_generated_notes_does_not_promise_too_much(tmp_path: Path) -> None:
     notes: Texts = [(note.text, tuple(note.labels)) for note in read_notes()]
-    assert excess(notes[:ANSWERS], notes[-2_000:], tmp_path, "fast") <= 2.0
+    over, error = excess(notes[:ANSWERS], notes[-2_000:], tmp_path, "fast")
+    assert over <= 2.0 * error
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("preset", ["fast", "best"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", ["reuters21578", "ohsumed"])
-def test_a_model_of_490_answers_does_not_promise_too_much(
-    data_dir: Path, tmp_path: Path, name: str, seed: int, preset: str
+def test_models_of_490_answers_do_not_promise_too_much(
+    data_dir: Path, tmp_path: Path, name: str, preset: str
 ) -> None:
     dataset = read_dataset(data_dir / name, "train")
     names = np.array(dataset.label_names, dtype=object)
-    drawn = np.random.default_rng(seed).permutation(dataset.n)[: ANSWERS + 3_000]
-    pairs: Texts = [(dataset.texts[row], tuple(names[dataset.Y[[row]].indices])) for row in drawn]
-    assert excess(pairs[:ANSWERS], pairs[ANSWERS:], tmp_path, preset) <= 2.0
+    found = []
+    for seed in range(3):
+        drawn = np.random.default_rng(seed).permutation(dataset.n)[: ANSWERS + 3_000]
+        pairs: Texts = [
+            (dataset.texts[row], tuple(names[dataset.Y[[row]].indices])) for row in drawn
+        ]
+        found.append(excess(pairs[:ANSWERS], pairs[ANSWERS:], tmp_path / str(seed), preset))
+    over, error = np.array(found).T
+    assert (over <= 3.0 * error).all()
+    assert over.mean() <= 2.0 * np.sqrt((error**2).sum()) / len(found)
