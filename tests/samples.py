@@ -256,6 +256,14 @@ def trip(cause: TripCause = TripCause.DRIFT) -> Trip:
     )
 
 
+def stop(transaction: Transaction) -> None:
+    """Trip the breaker of all documents, as if audits had found too many wrong sets."""
+    policy, found = transaction.policies.current(), trip()
+    stopped = policy.with_gate(replace(policy.states[0], trip_id=found.id))
+    transaction.breakers.add(found)
+    transaction.policies.add(replace(stopped, version=found.id), replacing=policy.version)
+
+
 def calibration_report() -> CalibrationReport:
     """Return a report on few rows, whose numbers say nothing."""
     unknown = Estimate(0.5, 0.0, 1.0)

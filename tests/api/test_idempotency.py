@@ -18,8 +18,7 @@ from setwise.service.stores.idempotency import ERASED
 from tests.api.test_files import run_jobs
 from tests.kit import edge
 from tests.kit.edge import Service, assert_problem, build_service, described
-from tests.kit.loop import settle_all
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, calibration, change, job, model
+from tests.samples import ADMIN, CLIENT, calibration, job, model, stop
 
 ADMIN_ = "/v1/admin"
 DOCUMENT = described()
@@ -120,12 +119,9 @@ def tried_delivery(service: Service) -> str:
 
 
 def trip(service: Service) -> None:
-    plan = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
-    service.services.policy.change(ADMIN, change(threshold=0.8, audits=plan), None)
-    for place in range(40):
-        service.predict(f"0.9{place:02}")
-    for who in (ANN, LEAD):
-        settle_all(service.services.reviews, who, lambda _: ["c"])
+    service.fix_threshold(0.8)
+    with service.database() as transaction:
+        stop(transaction)
 
 
 def _review(service: Service, verb: str, **body: Any) -> Request:

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,7 +24,7 @@ from tests import identity_provider
 from tests.cli import running
 from tests.cli.installation import fill
 from tests.kit.databases import template
-from tests.samples import add_predictions, outcome, prediction, trip
+from tests.samples import add_predictions, outcome, prediction, stop
 from tests.trained import Artifacts
 
 
@@ -170,14 +169,8 @@ def test_plain_content_beside_a_key_is_a_fault(
 
 def _tripped(data: Path, url: str) -> None:
     engine = engines.create(url)
-    stopped = trip()
     with Transactions(engine)() as transaction:
-        policy = transaction.policies.current()
-        tripped = policy.with_gate(replace(policy.states[0], trip_id=stopped.id))
-        transaction.breakers.add(stopped)
-        transaction.policies.add(
-            replace(tripped, version=prediction().id), replacing=policy.version
-        )
+        stop(transaction)
     engine.dispose()
 
 

@@ -16,6 +16,7 @@ from tests.models.corpora import dataset, texts, vectors
 WAYS = {
     "br": TrainingOptions(preset="paper", method="br", n_jobs=1),
     "paper": TrainingOptions(preset="paper", n_jobs=1),
+    "fast": TrainingOptions(preset="fast", n_jobs=1),
     "best": TrainingOptions(preset="best", n_jobs=1),  # with every voter and calibrator of "fast"
 }
 
@@ -145,7 +146,9 @@ def assert_sound(predictions: SetPredictions) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [pytest.param("br", marks=pytest.mark.verify), "best"])
+@pytest.mark.parametrize(
+    "way", ["fast", *(pytest.param(way, marks=pytest.mark.verify) for way in ("br", "best"))]
+)
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_data_give_probabilities(odd: Callable[[], Dataset], way: str) -> None:
     data = odd()
@@ -156,7 +159,7 @@ def test_odd_data_give_probabilities(odd: Callable[[], Dataset], way: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["br", "best"])
+@pytest.mark.parametrize("way", ["br", "fast"])
 def test_texts_that_are_all_equal_give_probabilities(way: str) -> None:
     data = texts(n=240)
     same = Dataset(**{**vars(data), "texts": ("fever and cough",) * data.n})
@@ -169,7 +172,7 @@ def test_documents_without_a_label_are_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["br", "paper", "best"])
 def test_a_seed_gives_one_model_on_one_thread_and_on_several(way: str) -> None:
     data = vectors(230, seed=4)
     options = TrainingOptions(**{**vars(WAYS[way]), "seed": 3})

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import httpx
@@ -16,7 +15,7 @@ from setwise.service.pages.start import WHY
 from setwise.service.services.reports import Reports
 from tests.browsing import Browser
 from tests.kit.edge import Service
-from tests.samples import trip
+from tests.samples import stop
 
 
 @pytest.fixture
@@ -210,10 +209,7 @@ def test_switched_off_sending_is_said(service: Service, browser: Browser) -> Non
 def test_a_tripped_breaker_is_said(service: Service, browser: Browser) -> None:
     service.fix_threshold(0.9)
     with service.database() as transaction:
-        stopped, policy = trip(), transaction.policies.current()
-        tripped = policy.with_gate(replace(policy.states[0], trip_id=stopped.id))
-        transaction.breakers.add(stopped)
-        transaction.policies.add(replace(tripped, version=stopped.id), replacing=policy.version)
+        stop(transaction)
     page = read(browser.get("/")).text
     assert "The breaker has tripped: every document is reviewed." in page
 
