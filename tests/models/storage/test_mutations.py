@@ -102,7 +102,13 @@ def assert_predicts(model: SetPredictor, what: str) -> None:
         with pytest.raises(DocumentError, match="the model learnt from: scores"):
             predictions(model)
         return
-    found = predictions(model)
+    try:
+        found = predictions(model)
+    except ValueError as error:
+        # Columns of tiny values have such a scale; a usual value beside them is refused.
+        assert "scale holds" in what, what
+        assert "too large beside those of training" in str(error), what
+        return
     assert ((found.confidence >= 0.0) & (found.confidence <= 1.0)).all(), what
     assert ((found.marginals >= 0.0) & (found.marginals <= 1.0)).all(), what
     assert (np.diff(found.candidates.doc_indptr) > 0).all(), what
