@@ -52,9 +52,12 @@ ESTIMATORS: list[BaseEstimator] = [
     ClusteredRelevance(alpha=1e-2, tol=1e-15, n_jobs=1),
     OfThresholdedReals(2, n_init=1),
     SMALL_MIXTURE,
+    FeatureWeighting(),
+]
+
+SLOW_ESTIMATORS: list[BaseEstimator] = [
     AveragedMixture(SMALL_MIXTURE, 2),
     BoostedBernoulliMixture(2, max_iter=8, validation_fraction=0.0, n_init=1, n_jobs=1),
-    FeatureWeighting(),
 ]
 
 WEIGHTS = (
@@ -80,4 +83,11 @@ def exceptions(estimator: BaseEstimator) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore")  # the checks' data are tiny
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=exceptions)
 def test_keeps_the_conventions(estimator, check) -> None:
+    check(estimator)
+
+
+@pytest.mark.verify
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(SLOW_ESTIMATORS, expected_failed_checks=exceptions)
+def test_what_learns_by_others_keeps_the_conventions_too(estimator, check) -> None:
     check(estimator)
