@@ -105,9 +105,13 @@ def assert_predicts(model: SetPredictor, what: str) -> None:
     try:
         found = predictions(model)
     except ValueError as error:
+        fault = str(error)
+    else:
+        fault = None
+    if fault is not None:
         # Columns of tiny values have such a scale; a usual value beside them is refused.
         assert "scale holds" in what, what
-        assert "too large beside those of training" in str(error), what
+        assert "too large beside those of training" in fault, what
         return
     assert ((found.confidence >= 0.0) & (found.confidence <= 1.0)).all(), what
     assert ((found.marginals >= 0.0) & (found.marginals <= 1.0)).all(), what
