@@ -98,7 +98,10 @@ def move(
         ),
     ],
 ) -> None:
-    """Copy everything to another database, and verify it; stop servers and workers first."""
+    """Copy everything to another database, and verify it.
+
+    Stop servers and workers first: what they write later stays in the old database.
+    """
     from setwise.service.settings import PREFIX
     from setwise.service.stores import database as engines
     from setwise.service.stores.upkeep import backup
