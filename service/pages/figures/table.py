@@ -74,7 +74,7 @@ class Figure:
     """Distinct on its page, and in the addresses of its downloads."""
     title: str
     says: str
-    """What the chart means."""
+    """What the chart means, in a sentence."""
     columns: Sequence[FigureColumn]
     rows: Sequence[Sequence[Value]]
     svg: Markup | None = None
@@ -84,6 +84,8 @@ class Figure:
     """Words of the glossary to explain beside the title."""
     legend: Sequence[tuple[str, str]] = field(default=())
     """Classes and words."""
+    method: str = ""
+    """How the numbers were found, for those who ask; a disclosure below the sentence."""
     whole: bool = False
     """It takes the whole width."""
     documents: Callable[[Sequence[Value]], str] | None = None

@@ -130,6 +130,7 @@ def accuracy(seen: Glance) -> Figure:
             ]
             for row in seen.weeks
         ],
+        method=_accuracy_method(seen),
         empty=_accuracy_empty(seen),
         terms=("accuracy", "audit", "checked"),
         legend=(
@@ -221,13 +222,23 @@ def few_checks(share: Share) -> str:
 
 
 def _accuracy_says(seen: Glance) -> str:
-    share, risk = seen.accuracy, seen.asked.risk
+    share = seen.accuracy
     if share.value is None:
         return (
             "Nothing was sent in this period."
             if not seen.sent
             else "What was sent has not been checked, so its accuracy is unknown."
         )
+    return (
+        f"{percent(share.value)} of the sets that were confident enough to be sent are right, at "
+        f"least {percent(share.low)}.{few_checks(share)}"
+    )
+
+
+def _accuracy_method(seen: Glance) -> str:
+    share = seen.accuracy
+    if share.value is None:
+        return ""
     basis = (
         f"By {plural(share.checked, 'audit')} drawn at random, each counted for the documents that "
         "it represents"
@@ -235,11 +246,9 @@ def _accuracy_says(seen: Glance) -> str:
         else f"By {plural(share.checked, 'reported outcome')}, not drawn at random"
     )
     return (
-        f"{basis}, {percent(share.value)} of the sets that were confident enough to be sent are "
-        f"right; the true share lies above {percent(share.low)} and below {percent(share.high)}, "
-        f"each with {exactly(1 - risk)} confidence. Unchecked sets do not count."
-        + few_checks(share)
-        + f" {promise(seen)}"
+        f"{basis}. The true share lies above {percent(share.low)} and below "
+        f"{percent(share.high)}, each with {exactly(1 - seen.asked.risk)} confidence. Unchecked "
+        f"sets do not count. {promise(seen)}"
         + (f" {share.correction}" if share.correction else "")
         + (f" {UNDECIDED} Waiting for a lead: {seen.undecided:,}." if seen.undecided else "")
     )
