@@ -178,6 +178,36 @@ def sentence(text: str) -> str:
     return text if text.endswith(("?", ".", "!")) else f"{text}."
 
 
+LONGEST_SHOWN = 200
+"""Most characters of a word or a quoted name in a message."""
+LONGEST_STEP = 500
+"""Most characters of a step of a pointer: as many as a label may have."""
+_BEGINNING = 100
+_LONG = re.compile(rf"'[^']{{{LONGEST_SHOWN},}}'|\S{{{LONGEST_SHOWN},}}")
+_UNSEEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""What moves the cursor, ends a line or turns text around."""
+
+
+def legible(message: str) -> str:
+    r"""Return a message in which no name is very long, or does anything but stand there.
+
+    >>> legible("/a\x1b[31m: is missing"), len(legible("GET /" + 5_000 * "x" + " is unknown"))
+    ('/a\\u001b[31m: is missing', 116)
+    """
+    seen = _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", message)
+    return _LONG.sub(lambda match: f"{match[0][:_BEGINNING]}…" + "'" * (match[0][0] == "'"), seen)
+
+
+def legible_pointer(pointer: str) -> str:
+    """Return a JSON pointer in which no step is longer than a name that is stored, or acts."""
+    steps = _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", pointer).split("/")
+    return "/".join(
+        step if len(step) <= LONGEST_STEP else f"{step[:_BEGINNING]}…" for step in steps
+    )
+
+
 _CANONICAL = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CANONICAL_BYTES = re.compile(_CANONICAL.pattern.encode())
 

@@ -16,7 +16,7 @@ from setwise.service.api.http.problems import http_error
 from setwise.service.api.http.validation import worded
 from setwise.service.domain import errors
 from setwise.service.domain.errors import FieldFault, ServiceError, Unauthenticated
-from setwise.service.domain.text import nearest, sentence
+from setwise.service.domain.text import legible, nearest, sentence
 from setwise.service.pages.rendering import FOR_PROGRAMS, PLACES, compressed, go, page
 from setwise.service.pages.visitors import LOGIN, SignInFirst, visitor_of
 
@@ -138,7 +138,7 @@ async def unknown_address(request: Request, error: Exception) -> Response:
     near = nearest(request.url.path, [place.address for place in (*PLACES, *FOR_PROGRAMS)])
     shown = {
         "heading": _UNKNOWN[status],
-        "detail": f"The address {request.url.path} may be outdated or misspelt.",
+        "detail": legible(f"The address {request.url.path} may be outdated or misspelt."),
         "without": None,
         "near": near[0] if near else None,
     }

@@ -1,6 +1,9 @@
 """Faults that every call can meet, and the explanation of each kind."""
 
+import json
 import re
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -102,3 +105,43 @@ def test_all_kinds_are_listed(service: Service) -> None:
 
 def test_an_unknown_kind_is_a_problem_itself(service: Service) -> None:
     assert_problem(service.get("/problems/boredom"), 404, "unknown-address")
+
+
+LONG, ACTING = 5_000 * "n", "a\x1b[2J\x07\u202eb\x9b"
+SENT: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "a member": ("POST", "/v1/predictions", {"json": {"document": {"text": "x"}, "NAME": 1}}),
+    "a member inside": (
+        "POST",
+        "/v1/predictions",
+        {"json": {"document": {"text": "x", "NAME": 1}}},
+    ),
+    "a parameter": ("GET", "/v1/predictions", {"params": {"NAME": "1"}}),
+    "a parameter twice": ("GET", "/v1/predictions", {"params": [("NAME", "1"), ("NAME", "1")]}),
+    "an address": ("GET", "/v1/NAME", {}),
+    "an id": ("GET", "/v1/predictions/NAME", {}),
+    "a label": ("GET", "/v1/admin/labels/NAME", {}),
+    "a person": ("PATCH", "/v1/admin/people/NAME", {"json": {"disabled": True}}),
+    "a kind of export": ("GET", "/v1/exports/NAME", {}),
+}
+
+
+@pytest.mark.parametrize("name", [LONG, 2_000 * "n n", ACTING], ids=["long", "words", "acting"])
+@pytest.mark.parametrize("place", SENT)
+def test_a_name_that_a_request_invents_is_shown_short_and_harmless(
+    service: Service, place: str, name: str
+) -> None:
+    method, path, arguments = SENT[place]
+    arguments = json.loads(json.dumps(arguments).replace("NAME", json.dumps(name)[1:-1]))
+    for key, value in arguments.items():
+        if isinstance(value, list):
+            arguments[key] = [tuple(pair) for pair in value]
+    response = service.send(method, path.replace("NAME", quote(name)), by="admin", **arguments)
+    assert response.status_code in {404, 422}
+    problem = response.json()
+    assert len(problem["detail"]) < 900
+    assert all(len(step) <= 501 for step in problem["instance"].split("/"))
+    for each in problem.get("errors", ()):
+        assert all(len(step) <= 501 for step in each["pointer"].split("/"))
+    shown = json.dumps(problem, ensure_ascii=False)
+    assert shown.isprintable()
+    assert not re.search(r"(?<!\\)\\u00", shown)  # what JSON itself escapes

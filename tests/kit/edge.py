@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -171,6 +172,6 @@ def assert_problem(
     assert body["status"] == status
     assert body["title"]
     assert body["detail"]
-    assert body["instance"] == response.request.url.path
+    assert unquote(body["instance"]) == response.request.url.path
     assert sorted(error["pointer"] for error in body.get("errors", [])) == sorted(pointers)
     return body

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
+from urllib.parse import quote
 
 import structlog
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -24,11 +25,12 @@ from setwise.service.api.http.problem_kinds import (
 from setwise.service.api.http.validation import faults_of
 from setwise.service.domain import errors
 from setwise.service.domain.errors import MOST_FAULTS, FieldFault, InvalidRequest, ServiceError
-from setwise.service.domain.text import nearest, question, sentence
+from setwise.service.domain.text import legible, legible_pointer, nearest, question, sentence
 from setwise.service.runtime.disk import FULL
 
 MEDIA_TYPE = "application/problem+json"
 
+_OF_A_PATH = "/:@!$&'()*+,;=~"
 _VERSION = re.compile(r"v\d+", re.IGNORECASE)
 
 log = structlog.get_logger(__name__)
@@ -95,10 +97,13 @@ def _problem(kind: ProblemKind, detail: str, scope: Scope, faults: Sequence[Fiel
         type=f"{prefix}{kind.type}",
         title=kind.title,
         status=kind.status,
-        detail=detail,
-        instance=f"{prefix}{scope['path']}",
+        detail=legible(detail),
+        instance=legible_pointer(prefix + quote(scope["path"], safe=_OF_A_PATH)),
         request_id=_request_id(scope),
-        errors=[FieldProblem(pointer=fault.pointer, detail=fault.detail) for fault in faults],
+        errors=[
+            FieldProblem(pointer=legible_pointer(fault.pointer), detail=legible(fault.detail))
+            for fault in faults
+        ],
     )
 
 
@@ -172,7 +177,9 @@ async def _validation_error(request: Request, error: Exception) -> Response:
     # A body may have a fault in each of its hundred thousands of members.
     faults = faults_of(entries[:MOST_FAULTS], operation, document["components"]["schemas"])
     more = f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
-    detail = sentence(f"{faults[0].pointer or 'The body'}: {faults[0].detail}{more}")
+    detail = sentence(
+        f"{legible_pointer(faults[0].pointer) or 'The body'}: {faults[0].detail}{more}"
+    )
     return problem_response(PROBLEMS[InvalidRequest], detail, request.scope, faults=faults)
 
 
@@ -184,7 +191,8 @@ async def http_error(request: Request, error: Exception) -> Response:
         kind, detail = error.kind, str(error.detail)
     elif status in BY_HTTP_STATUS:
         kind = BY_HTTP_STATUS[status]
-        detail = f"{request.method} {request.url.path}: {kind.title[0].lower()}{kind.title[1:]}"
+        address = legible_pointer(request.url.path)
+        detail = f"{request.method} {address}: {kind.title[0].lower()}{kind.title[1:]}"
         detail += await _cure(request) if kind is UNKNOWN_ADDRESS else "."
     else:
         kind = ProblemKind("", status, status.phrase, status.description)

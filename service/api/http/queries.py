@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.text import sentence
+from setwise.service.domain.text import legible_pointer, sentence
+from setwise.spelling import escaped
 
 _OTHER_NUMBER = re.compile(r"(?!-?\d+\Z)[\s\d.eE_+-]*", re.ASCII)
 """What Pydantic would take for a whole number, such as ``1.0``, ``1_0`` or one after a space."""
@@ -55,7 +56,10 @@ class QueryForm:
             if otherwise is not None and otherwise.fullmatch(value):
                 faults[name] = fault
         if faults:
-            listed = [FieldFault(f"/query/{name}", fault) for name, fault in faults.items()]
+            listed = [
+                FieldFault(legible_pointer(f"/query/{escaped(name)}"), fault)
+                for name, fault in faults.items()
+            ]
             raise InvalidRequest(sentence(f"{listed[0].pointer}: {listed[0].detail}"), listed)
 
 
