@@ -63,6 +63,8 @@ def test_a_row_has_counts_shares_and_what_is_missing_until_the_precision_is_know
     page = checked.get("/cockpit/labels").text
     assert f"{row['further_checks']} more checks" in page
     assert "not a label of the model" in page
+    assert "too few checks" in page, "<new> occurred in four documents"
+    assert "66.7" in page
 
 
 def test_it_is_sorted_searched_and_leads_to_the_documents(checked: Browser) -> None:

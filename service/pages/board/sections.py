@@ -88,7 +88,7 @@ def attention(services: Services, visit: Visit) -> list[tuple[BoardPage, Section
 
 
 def _start(call: Call) -> ui.View:
-    """Return the first page: the sections, and how each stands."""
+    """Return the first page: what needs the visitor, and how the other sections stand."""
     lead = (
         "What you can change, and what has changed."
         if call.caller.may(Permission.ADMINISTER)
@@ -96,7 +96,9 @@ def _start(call: Call) -> ui.View:
         if call.caller.may(Permission.INSPECT)
         else "What decides how documents are routed. Administrators change it."
     )
-    values = {"states": _states(call, SECTIONS), "lead": lead}
+    states = _states(call, SECTIONS)
+    needy = [address for address, state in states.items() if state.wrong]
+    values = {"states": states, "needy": needy, "lead": lead}
     return ui.View("Board", template="board_start.html", values=values)
 
 

@@ -13,6 +13,9 @@ from setwise.service.services.analysis.labels import (
     LabelTrust,
 )
 
+_LEAST_CHECKS = 5
+"""With fewer, the bounds of a share are so wide that they say nothing."""
+
 _SHARES = ("precision", "precision_low", "precision_high", "recall", "recall_low", "recall_high")
 
 
@@ -56,10 +59,12 @@ def links(label: CheckedLabel, address: Callable[..., str]) -> tuple[str, str]:
     return missing, address(label=name, without_final_label=name)
 
 
-def share(part: BoundedShare) -> str:
-    """Return a share with its bounds as people read it."""
+def share(part: BoundedShare, checks: int) -> str:
+    """Return a share of some checks, with its bounds, as people read it."""
     if part.value is None:
         return "unknown"
+    if checks < _LEAST_CHECKS:
+        return "too few checks"
     return f"{percent(part.value)} ({percent(part.low)} to {percent(part.high)})"
 
 
