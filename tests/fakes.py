@@ -91,10 +91,6 @@ class FakePredictor:
         self.scored += len(documents)
         return [self._score(document.text or "") for document in documents]
 
-    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
-        """Say that training documents have at most two labels."""
-        return [len(labels) <= 2 for labels in sets]
-
     def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
         """Say that the first word speaks for every label and the last one against it."""
         words = (document.text or "nothing").split()

@@ -16,8 +16,6 @@ from setwise.models.mixtures.mixture_em import responsibilities
 from setwise.models.mixtures.mixture_explanation import label_correlation
 from setwise.models.predictions import RankedSet, SetPredictions
 from setwise.models.predictor import SetPredictor
-from setwise.models.sets.candidates import RaggedSets
-from setwise.models.sets.features import PriorFeatures
 
 # A correlation below this explains nothing.
 _LEAST_CORRELATION = 0.05
@@ -252,28 +250,6 @@ def label_columns(predictor: SetPredictor, labels: Sequence[str]) -> list[int]:
     if unknown:
         raise ValueError(f"{unknown[0]!r} is not a label of the model")
     return [column[label] for label in labels]
-
-
-def seen_sets(predictor: SetPredictor, sets: Sequence[Sequence[str]]) -> list[bool]:
-    """Return whether each label set occurs in training.
-
-    A set with a label unknown to the predictor is unseen. True for every set if the predictor has
-    no counts of training sets.
-    """
-    groups = (group for group in predictor.features.groups_ if isinstance(group, PriorFeatures))
-    counted = next(groups, None)
-    if counted is None:
-        return [True] * len(sets)
-    column = {name: place for place, name in enumerate(predictor.label_names)}
-    columns = [sorted(column.get(label, -1) for label in labels) for labels in sets]
-    # Column -1 stands for a label that no training document can have.
-    rows = [row if row[:1] != [-1] else [] for row in columns]
-    sought = RaggedSets(
-        np.cumsum([0, *map(len, rows)], dtype=np.int64),
-        np.array([label for row in rows for label in row], dtype=np.int32),
-    )
-    counts = counted.counts_.lookup_sets(sought)
-    return [bool(count > 0) and row[:1] != [-1] for count, row in zip(counts, columns, strict=True)]
 
 
 def _coefficients(predictor: SetPredictor) -> csr_array:

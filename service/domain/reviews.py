@@ -11,7 +11,6 @@ from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.predictions import Candidate, Document, Prediction
 from setwise.service.domain.routing.audits import READING_TIME
-from setwise.service.domain.routing.rules import Rule
 from setwise.service.domain.shown import Shown
 
 SKIPS_BEFORE_ESCALATION = 2
@@ -576,13 +575,3 @@ def is_final(annotation: Annotation, *, adjudicated: bool) -> bool:
             return not adjudicated
         case ReviewKind.OVERLAP:
             return False
-
-
-@dataclass(frozen=True)
-class Oddity:
-    """What is unusual about a label set; only a warning."""
-
-    unseen: bool
-    """No training document has exactly this set."""
-    broken: tuple[Rule, ...]
-    """Rules of the policy about labels that the set breaks."""

@@ -20,7 +20,7 @@ from setwise.service.domain.errors import InvalidRequest, LeaseLost
 from setwise.service.domain.labels import UNNAMED, Additions, LabelState
 from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Document, Reason
-from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, ReviewTask
+from setwise.service.domain.reviews import QueueFilter, ReviewKind, ReviewTask
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
 from setwise.service.pages.documents.predictions import NO_NAME, UNREADABLE, urgency
 from setwise.service.pages.forms import lines
@@ -203,10 +203,10 @@ def release(services: ServicesOf, task_id: str, visit: Sends, released: ReleaseQ
 
 @router.post(TASK + "/check")
 def check(services: ServicesOf, task_id: str, visit: Sends, chosen: Chosen) -> Response:
-    """Say what is odd about a label set."""
+    """Say which rules a label set breaks."""
     task = services.reviews.my_task(visit.caller, task_id)
-    (odd,) = services.reviews.check(visit.caller, task, [chosen.labels])
-    return answer({"warnings": warnings_of(odd)})
+    (broken,) = services.reviews.check(visit.caller, task, [chosen.labels])
+    return answer({"warnings": warnings_of(broken)})
 
 
 @router.post(TASK + "/explain")
@@ -310,7 +310,7 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
     document, scored = task.shown, task.prediction.scored
     blind = task.blind or not task.candidates
     sets = [] if blind else [candidate.labels for candidate in task.candidates]
-    warnings = [warnings_of(odd) for odd in services.reviews.check(caller, task, sets)]
+    warnings = [warnings_of(broken) for broken in services.reviews.check(caller, task, sets)]
     return {
         "id": task.id,
         "version": task.version,
@@ -382,12 +382,9 @@ def _why(task: ReviewTask) -> str | None:
     return _WHY.get(task.prediction.reason)
 
 
-def warnings_of(odd: Oddity) -> list[str]:
-    """Say in sentences what is odd about a label set."""
-    warned = [f"Rule “{rule.name}”: {_demand(rule)}." for rule in odd.broken]
-    if odd.unseen:
-        warned.append("No training document has exactly this set.")
-    return warned
+def warnings_of(broken: Sequence[Rule]) -> list[str]:
+    """Say in sentences what rules demand that a label set breaks."""
+    return [f"Rule “{rule.name}”: {_demand(rule)}." for rule in broken]
 
 
 def _demand(rule: Rule) -> str:

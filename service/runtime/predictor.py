@@ -13,7 +13,7 @@ from setwise.models.data.answer_parsing import parse_answer
 from setwise.models.data.document_error import DocumentError, UnknownNames
 from setwise.models.data.documents import PredictionInput
 from setwise.models.evaluation.answer_explanation import weigh_answer
-from setwise.models.evaluation.explanation import seen_sets, weigh_terms
+from setwise.models.evaluation.explanation import weigh_terms
 from setwise.models.predictions import SetPredictions, likely_columns
 from setwise.models.predictor import SetPredictor
 from setwise.models.storage.recalibrations import StoredRecalibration
@@ -120,10 +120,6 @@ class LoadedPredictor:
             )
             for place, document in enumerate(documents)
         ]
-
-    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
-        """Return whether each label set occurs in training documents; True if unknown."""
-        return seen_sets(self._predictor, sets)
 
     def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
         """Return the weights of the document's terms for each label, largest first.

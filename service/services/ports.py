@@ -46,9 +46,6 @@ class Predictor(Protocol):
         leaves them out of account.
         """
 
-    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
-        """Return whether each label set occurs in training documents; True if unknown."""
-
     def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
         """Return the weights of the document's terms for each label, largest first.
 

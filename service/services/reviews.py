@@ -23,7 +23,6 @@ from setwise.service.domain.reviews import (
     LONGEST_SKIP_REASON,
     Annotation,
     HeldDecision,
-    Oddity,
     QueueFilter,
     ReadingOrder,
     ReviewKind,
@@ -40,7 +39,7 @@ from setwise.service.domain.routing.audits import (
     plausible_threshold,
     reread_rate,
 )
-from setwise.service.domain.routing.rules import constraints_broken
+from setwise.service.domain.routing.rules import Rule, constraints_broken
 from setwise.service.domain.routing.segments import ALL_DOCUMENTS
 from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.truth import AnswerFacts
@@ -510,20 +509,13 @@ class Reviews(TakesLabels):
 
     def check(
         self, caller: Caller, task: ReviewTask, sets: Sequence[Sequence[str]]
-    ) -> list[Oddity]:
-        """Return what is unusual about each label set for the task."""
+    ) -> list[tuple[Rule, ...]]:
+        """Return the rules of the policy about labels that each label set for the task breaks."""
         caller.require(Permission.REVIEW)
         with self.begin(read_only=True) as transaction:
             rules = transaction.policies.current().rules
-        try:
-            seen = self.predictors.active().seen(sets)
-        except errors.ModelUnavailable:  # without a model every set counts as seen
-            seen = [True] * len(sets)
         metadata = task.prediction.document.metadata
-        return [
-            Oddity(not known, constraints_broken(rules, labels, metadata))
-            for known, labels in zip(seen, sets, strict=True)
-        ]
+        return [constraints_broken(rules, labels, metadata) for labels in sets]
 
     def explain(
         self, caller: Caller, task: ReviewTask, labels: Sequence[str]

@@ -77,9 +77,6 @@ class StatedPredictor(FakePredictor):
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         return [self._answer((document.text or "").split()) for document in documents]
 
-    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
-        return [len(labels) <= 3 for labels in sets]
-
     def _answer(self, words: Sequence[str]) -> ScoredSet:
         named = [label for label in LABELS if {label, *LABELS[label]} & set(words)]
         numbers = [float(word) for word in words if NUMBER.fullmatch(word)]

@@ -437,7 +437,6 @@ def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
     assert terms
     assert terms[0].weight > 0
     assert all(word in document.text.lower() for term in terms for word in term.term.split())
-    assert predictor.seen([made["labels"], ["nonsense"]])[1] is False
     with pytest.raises(errors.InvalidRequest) as refused:
         predictor.explain(document, [label, "nonsense"])
     assert [fault.pointer for fault in refused.value.faults] == ["/labels/1"]

@@ -176,4 +176,3 @@ def test_without_training_the_answers_alone_are_the_evidence() -> None:
     assert [term.weight > 1 for term in others] == [True]
     with pytest.raises(errors.InvalidRequest, match="labels"):
         STARTED.explain(Document(answer={"labels": []}), ["no"])
-    assert STARTED.seen([["grain"], []]) == [True, True]

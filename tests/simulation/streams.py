@@ -140,9 +140,6 @@ class SyntheticPredictor:
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         return [self._score(self._stream.draw(document.id or "")) for document in documents]
 
-    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
-        return [True for _ in sets]
-
     def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
         return [() for _ in labels]
 

@@ -38,7 +38,7 @@ export function percent(share) {
   return share < 1 && whole === 100 ? "> 99 %" : `${whole} %`;
 }
 
-/** What sets apart: `[{label, kind}]`, first what both have, then what is added, then left out. */
+/** What `to` has, and what only `from` has: `[{label, kind}]`, first what both have. */
 export function difference(from, to) {
   const before = new Set(from);
   const after = new Set(to);
@@ -65,20 +65,25 @@ export function cards(item) {
       (label) => !set.labels.includes(label) || sets.every((one) => one.labels.includes(label)),
     );
     const from = item.answers ? others : sets[0].labels;
+    const parts = difference(from, set.labels);
+    // The first suggestion stands under "Your set" already; what another shares with it, too.
+    const shown = item.answers ? parts : parts.filter(({ kind }) => kind !== "same");
     const before = sets[place - 1]?.confidence;
-    return card(set, difference(from, set.labels), place, item.beyond ?? {}, before);
+    return card(set, shown, place, item.beyond ?? {}, before);
   });
 }
 
 /**
- * A set to submit: its labels, all of them, then what it leaves out. `before` is the confidence of
- * the set above, if there is one.
+ * A set to submit: an answer with all its labels, a suggestion by what sets it apart from the
+ * first. `before` is the confidence of the set above, if there is one.
  */
 function card(set, parts, place, beyond, before) {
   const labels = element("span", { class: "labels" });
+  if (set.labels.length && !parts.length)
+    labels.append(element("span", { class: "quiet" }, "As suggested"), element("span", { class: "unseen" }, `: ${inLine(set.labels)}`));
   for (const { label, kind } of parts) {
     const part = element("span", { class: `label ${kind}`, dir: "auto" }, named(label));
-    if (kind !== "removed") part.dataset.seen = `${place} ${label}`;
+    part.dataset.seen = `${place} ${label}`;
     if (signs[kind]) {
       part.prepend(
         element("span", { class: "sign", "aria-hidden": "true" }, signs[kind]),
@@ -215,7 +220,7 @@ export class Choice {
       element("span", { class: "name", dir: "auto" }, named(label)),
       ...mark(this.beyond[label]),
     );
-    if (chosen) chip.dataset.seen = `chosen ${label}`;
+    if (chosen || suggested) chip.dataset.seen = `chosen ${label}`;
     const probability = this.probability.get(label);
     if (probability !== undefined)
       chip.append(" ", element("span", { class: "percent" }, percent(probability)));

@@ -95,7 +95,9 @@ function watch(parts) {
 /** Whether all labels of a set have been on the screen; if not, bring the next ones there and ask. */
 function inSight(set) {
   clearNotices("unseen");
-  const hidden = [...set.querySelectorAll("[data-seen]")].find((part) => !seen.has(part.dataset.seen));
+  // A suggestion says only what sets it apart from the first one, whose labels are chips.
+  const parts = [...ui.chips.querySelectorAll("[data-seen]"), ...set.querySelectorAll("[data-seen]")];
+  const hidden = parts.find((part) => !seen.has(part.dataset.seen));
   if (!hidden) return true;
   notice("unseen", "Labels of this set were out of sight. Read them, then submit again.");
   hidden.scrollIntoView({ block: "center" });

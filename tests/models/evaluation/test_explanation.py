@@ -10,7 +10,6 @@ from setwise.models.evaluation.explanation import (
     _by_mixture,
     describe_model,
     explain_rows,
-    seen_sets,
     weigh_terms,
 )
 from setwise.models.options import METHODS, TrainingOptions
@@ -175,19 +174,3 @@ def test_terms_for_and_against_add_up_to_the_labels_log_odds(predictor):
     with pytest.raises(ValueError, match="'sun' is not a label"):
         weigh_terms(predictor, X[:1], ["lake", "sun"])
     assert weigh_terms(predictor, X[:1], []) == []
-
-
-def test_a_set_is_seen_if_a_training_document_has_exactly_it(fitted):
-    documents = pictures()
-    predictor = fitted("br-rerank", documents)
-    rows = documents.Y.toarray().astype(bool)
-    trained = {tuple(np.array(NAMES)[row]) for row in rows}
-    every = [
-        tuple(name for place, name in enumerate(NAMES) if number >> place & 1)
-        for number in range(16)
-    ]
-    assert seen_sets(predictor, every) == [one in trained for one in every]
-    backwards = [one[::-1] for one in every]
-    assert seen_sets(predictor, backwards) == seen_sets(predictor, every)
-    assert seen_sets(predictor, [("sun",), ("lake", "sun")]) == [False, False]
-    assert seen_sets(predictor, []) == []
