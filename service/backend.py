@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 import structlog
 from sqlalchemy import Engine
@@ -63,8 +64,10 @@ from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.sign_in.passwords import Argon2Passwords
 from setwise.service.stores import database as engines
 from setwise.service.stores.database import (
-    Clock,
+    LeaseClock,
     NewId,
+    OneClock,
+    WallClock,
     database_clock,
     new_id,
     sqlite_path,
@@ -136,7 +139,7 @@ def storage(settings: Settings) -> tuple[Engine, Transactions, FolderOrObjectSto
 def open_backend(
     settings: Settings,
     *,
-    clock: Clock | None = None,
+    clock: OneClock | None = None,
     ids: NewId = new_id,
     predictors: PredictorSource | None = None,
     passwords: Passwords | None = None,
@@ -172,7 +175,7 @@ def open_backend(
         files=job_files(settings, engine),
         pepper=pepper,
         lease_clock=clock or database_clock(engine),
-        clock=clock or utc_now,
+        clock=clock or WallClock(),
         ids=ids,
         passwords=passwords,
         undo=undo,
@@ -204,6 +207,36 @@ def job_files(settings: Settings, engine: Engine) -> FolderOrObjectFiles | Seale
     return SealedFiles(files, cipher, partial(encryption.writing, engine))
 
 
+class Office(TypedDict):
+    """What services record their changes with."""
+
+    begin: Transactions
+    now: WallClock
+    new_id: NewId
+
+
+class Desk(TypedDict):
+    """The same for services whose times are those of leases."""
+
+    begin: Transactions
+    now: LeaseClock
+    new_id: NewId
+
+
+class Requests(Office):
+    """What services queue jobs with."""
+
+    lease_clock: LeaseClock
+
+
+class Credentials(TypedDict):
+    """What services check passwords and sessions with."""
+
+    passwords: Passwords
+    session_digest: KeyDigest
+    new_secret: Callable[[], str]
+
+
 def assemble(
     settings: Settings,
     begin: Transactions,
@@ -216,8 +249,8 @@ def assemble(
     calibrators: CalibratorStore,
     files: FileStore,
     pepper: bytes,
-    lease_clock: Clock,
-    clock: Clock = utc_now,
+    lease_clock: LeaseClock,
+    clock: WallClock,
     ids: NewId = new_id,
     passwords: Passwords | None = None,
     stages: Stages = UNMEASURED,
@@ -229,25 +262,35 @@ def assemble(
     ``lease_clock``: The clock for leases, shared by all servers with this database.
     ``passwords``: By default, Argon2id with recommended parameters.
     """
-    office = begin, clock, ids
-    desk = begin, lease_clock, ids
-    accounts = *office, passwords or Argon2Passwords(), KeyDigest(derived(pepper, "sessions"))
+    office: Office = {"begin": begin, "now": clock, "new_id": ids}
+    desk: Desk = {"begin": begin, "now": lease_clock, "new_id": ids}
+    jobs: Requests = {**office, "lease_clock": lease_clock}
+    credentials: Credentials = {
+        "passwords": passwords or Argon2Passwords(),
+        "session_digest": KeyDigest(derived(pepper, "sessions")),
+        "new_secret": new_secret,
+    }
     lottery = Lottery(derived(pepper, "audits"))
     reading_time = timedelta(days=settings.audit_reading_days)
-    certifications = Certifications(
-        *office, lease_clock, lottery, loader, reading_time=reading_time
-    )
     freshness = Freshness(settings.breaker_stale_documents)
-    breaker = Breaker(*office, BreakerRule(run_length, freshness, reading_time))
+    certifications = Certifications(
+        **jobs, lottery=lottery, loader=loader, reading_time=reading_time
+    )
+    breaker = Breaker(**office, rule=BreakerRule(run_length, freshness, reading_time))
     predictions = Predictions(
-        predictors, *office, lottery, settings.max_text_bytes, shadow=shadow, stages=stages
+        **office,
+        predictors=predictors,
+        lottery=lottery,
+        max_text_bytes=settings.max_text_bytes,
+        shadow=shadow,
+        stages=stages,
     )
     idempotency = Idempotency(begin, clock, derived(pepper, "idempotency"))
-    models = Models(*office, lease_clock, loader, store)
+    models = Models(**jobs, loader=loader, store=store)
     reviews = Reviews(
-        *desk,
-        predictors,
-        lottery,
+        **desk,
+        predictors=predictors,
+        lottery=lottery,
         lease=timedelta(seconds=settings.lease_s),
         undo_window=undo,
         annotated=breaker.annotated,
@@ -255,48 +298,59 @@ def assemble(
     return Services(
         predictions=predictions,
         documents=Documents(begin, lease_clock, predictors),
-        comments=Comments(*office),
-        selections=Selections(*desk, reviews),
-        outcomes=Outcomes(*office, predictors),
+        comments=Comments(**office),
+        selections=Selections(**desk, reviews=reviews),
+        outcomes=Outcomes(**office, predictors=predictors),
         reviews=reviews,
-        jobs=Jobs(*desk, files, timedelta(days=settings.job_files_days)),
+        jobs=Jobs(**desk, files=files, keep_files=timedelta(days=settings.job_files_days)),
         files=Files(
-            *desk,
-            files,
-            predictions.predict,
-            predictors,
+            **desk,
+            store=files,
+            predict=predictions.predict,
+            predictors=predictors,
             max_upload_bytes=settings.max_upload_bytes,
             longest_line=settings.max_body_bytes,
             secret=derived(pepper, "files"),
             workers=_workers(settings),
         ),
-        policy=Policies(*office),
-        segments=Segments(*office, certifications),
+        policy=Policies(**office),
+        segments=Segments(**office, certifications=certifications),
         certification=certifications,
         breaker=breaker,
-        annotators=Annotators(*office, settings.personal_figures),
+        annotators=Annotators(**office, personal_figures=settings.personal_figures),
         recalibration=Recalibration(
-            *office, lease_clock, loader, calibrator_loader, calibrators, certifications
+            **jobs,
+            loader=loader,
+            calibrator_loader=calibrator_loader,
+            calibrators=calibrators,
+            certifications=certifications,
         ),
         reports=Reports(begin, clock, lease_clock, certifications),
         models=models,
-        labels=Labels(*office, lease_clock, predictors),
-        retraining=Retraining(*office, lease_clock, models, certifications, settings.training_data),
-        keys=Keys(*office, KeyDigest(pepper), new_secret),
-        people=People(*accounts, new_secret),
+        labels=Labels(**jobs, predictors=predictors),
+        retraining=Retraining(
+            **jobs,
+            models=models,
+            certifications=certifications,
+            training_data=settings.training_data,
+        ),
+        keys=Keys(**office, digest=KeyDigest(pepper), new_secret=new_secret),
+        people=People(**office, **credentials),
         sessions=Sessions(
-            *accounts, new_secret, SessionRule(idle=timedelta(seconds=settings.session_idle_s))
+            **office,
+            **credentials,
+            rule=SessionRule(idle=timedelta(seconds=settings.session_idle_s)),
         ),
         audit_trail=AuditTrail(begin),
         texts=Texts(
-            *office,
-            files,
-            idempotency.forget,
-            _days(settings.retain_auto_days),
-            _days(settings.retain_reviewed_days),
+            **office,
+            files=files,
+            forget_responses=idempotency.forget,
+            retain_auto=_days(settings.retain_auto_days),
+            retain_reviewed=_days(settings.retain_reviewed_days),
         ),
         idempotency=idempotency,
-        webhooks=Webhooks(*desk, settings.webhook_allow_private),
+        webhooks=Webhooks(**desk, allow_private=settings.webhook_allow_private),
     )
 
 

@@ -34,7 +34,7 @@ from setwise.service.services.reviews import UNDO
 from setwise.service.settings import PREFIX, BadSetting, Settings, shown
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from setwise.service.sign_in.sessions import SessionCookies
-from setwise.service.stores.database import Clock, NewId, new_id, utc_now
+from setwise.service.stores.database import Clock, NewId, OneClock, new_id, utc_now
 from setwise.service.stores.upkeep import encryption, revisions
 from setwise.service.telemetry import ServiceMetrics, stages, start_tracing, watch
 from setwise.service.tracing import Tracing
@@ -89,7 +89,7 @@ class Application(Backend):
 def build(
     settings: Settings,
     *,
-    clock: Clock | None = None,
+    clock: OneClock | None = None,
     ids: NewId = new_id,
     predictors: PredictorSource | None = None,
     passwords: Passwords | None = None,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
 
 from setwise.service.domain.errors import CalibrationDamaged
+from setwise.service.stores.database import OneClock
 
 if TYPE_CHECKING:
     from setwise.models.calibration.calibration_rows import CalibrationRows
@@ -28,7 +29,7 @@ LOTTERY = Lottery(b"draws for tests")
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
-class FakeClock:
+class FakeClock(OneClock):
     """A clock that stands still until it is moved."""
 
     def __init__(self, start: datetime = START) -> None:

@@ -30,6 +30,7 @@ from setwise.service.services.analysis.noise import (
     report_noise,
 )
 from setwise.service.services.audit_trail import Recorded
+from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
 
 RECENTLY = timedelta(weeks=4)
@@ -80,6 +81,7 @@ class Annotators(Recorded):
     Figures of single persons are left out for callers whom ``personal_figures`` excludes.
     """
 
+    now: WallClock
     personal_figures: PersonalFigures = "leads"
 
     def page(self, caller: Caller, period: timedelta | None = RECENTLY) -> list[AnnotatorReport]:

@@ -38,6 +38,7 @@ from setwise.service.domain.routing.segments import ALL_DOCUMENTS, Segment
 from setwise.service.domain.webhooks import policy_tripped
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.audit_trail import Recorded
+from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
 
 MOST_AUDITS = 2_000
@@ -55,6 +56,7 @@ USUAL_TIME = timedelta(weeks=4)
 class Breaker(Recorded):
     """Stops automatic sending until a person resets it."""
 
+    now: WallClock
     rule: BreakerRule = field(default_factory=BreakerRule)
 
     def get(self, caller: Caller, segment: str | None = None) -> BreakerState:

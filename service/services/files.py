@@ -66,6 +66,7 @@ from setwise.service.services.predictions import (
     scores,
     visible_to,
 )
+from setwise.service.stores.database import LeaseClock
 from setwise.service.stores.transaction import Transaction
 
 SCORING = "scoring"
@@ -152,6 +153,7 @@ class _Block(NamedTuple):
 class Files(Recorded):
     """Uploads of documents to score, and exports of rows."""
 
+    now: LeaseClock
     store: FileStore
     predict: Callable[[Sequence[Submission], Score | None], Sequence[SubmissionOutcome]]
     """Predicts documents together; returns the outcome of each."""

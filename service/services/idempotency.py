@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from setwise.service.domain.errors import InvalidRequest, RequestUnfinished
 from setwise.service.domain.text import ids_in, text_faults
 from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY
-from setwise.service.stores.database import Clock
+from setwise.service.stores.database import WallClock
 from setwise.service.stores.idempotency import (
     ERASED,
     IN_PROGRESS,
@@ -58,7 +58,7 @@ class Idempotency:
     """Requests with idempotency keys and their responses."""
 
     begin: Transactions
-    now: Clock
+    now: WallClock
     secret: bytes = field(repr=False)
     """Hashes keys and bodies, and seals responses: some show a secret stored nowhere else."""
 

@@ -24,7 +24,7 @@ from setwise.service.services import files
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import FileStore
 from setwise.service.services.predictions import disclose_all
-from setwise.service.stores.database import Clock
+from setwise.service.stores.database import LeaseClock, WallClock
 from setwise.service.stores.transaction import Transaction
 
 JOB_LEASE = timedelta(seconds=60)
@@ -54,7 +54,8 @@ class ResultFile:
 class Requesting(Recorded):
     """A service whose jobs run one at a time."""
 
-    lease_clock: Clock
+    now: WallClock
+    lease_clock: LeaseClock
     """The clock that all servers share; it determines when jobs are due."""
 
     def _request(
@@ -84,6 +85,7 @@ class Requesting(Recorded):
 class Jobs(Recorded):
     """Operations on jobs for callers and for workers."""
 
+    now: LeaseClock
     files: FileStore
     keep_files: timedelta
     """How long the files of a finished job are kept."""

@@ -49,6 +49,7 @@ from setwise.service.domain.webhooks import document_relabelled
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.jobs import Requesting
 from setwise.service.services.ports import PredictorSource, Progress
+from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
 from setwise.spelling import spelled
 
@@ -152,6 +153,8 @@ class TakesLabels(Recorded):
 @dataclass(frozen=True)
 class Labels(TakesLabels, Requesting):
     """The catalogue of labels."""
+
+    now: WallClock
 
     def search(
         self,

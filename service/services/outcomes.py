@@ -20,6 +20,7 @@ from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.webhooks import document_corrected
 from setwise.service.services.labels import TakesLabels
 from setwise.service.services.predictions import disclose_one, visible_prediction
+from setwise.service.stores.database import WallClock
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
 
@@ -42,6 +43,8 @@ class OutcomeReport(NamedTuple):
 @dataclass(frozen=True)
 class Outcomes(TakesLabels):
     """Outcomes, which other programs report: the label sets that were right."""
+
+    now: WallClock
 
     def report(
         self,

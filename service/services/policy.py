@@ -24,6 +24,7 @@ from setwise.service.services.analysis.over_time import mean_seconds
 from setwise.service.services.analysis.strata import LEAST_CONFIDENCES
 from setwise.service.services.analysis.what_if import RECENT, WhatIf, advise_on, hold_against
 from setwise.service.services.audit_trail import Recorded
+from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
 
 _UNNOTED = frozenset({"version", "created_at", "created_by", "rules", "states"})
@@ -33,6 +34,8 @@ _UNNOTED = frozenset({"version", "created_at", "created_by", "rules", "states"})
 @dataclass(frozen=True)
 class Policies(Recorded):
     """The policy; each prediction keeps the version that decided it."""
+
+    now: WallClock
 
     def get(self, caller: Caller) -> Policy:
         """Return the policy in force."""

@@ -31,7 +31,7 @@ from setwise.service.domain.routing.versions import VERSIONS_WITHIN, Version, Ve
 from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.webhooks import Message, auto_sent
 from setwise.service.services.ports import Predictor, PredictorSource
-from setwise.service.stores.database import Clock, NewId
+from setwise.service.stores.database import Clock, NewId, WallClock
 from setwise.service.stores.predictions import IdempotencyKeyTaken
 from setwise.service.stores.transaction import Transaction, Transactions
 
@@ -112,7 +112,7 @@ class Predictions:
 
     predictors: PredictorSource
     begin: Transactions
-    now: Clock
+    now: WallClock
     new_id: NewId
     lottery: Lottery
     """Draws the documents to audit."""

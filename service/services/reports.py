@@ -44,7 +44,7 @@ from setwise.service.services.analysis.reliability import (
     measure,
 )
 from setwise.service.services.certification import Certifications
-from setwise.service.stores.database import Clock
+from setwise.service.stores.database import LeaseClock, WallClock
 from setwise.service.stores.transaction import Transaction, Transactions
 
 AUTOMATION_STEPS = 50
@@ -76,8 +76,8 @@ class Reports:
     """Read-only reports on predictions and reviews."""
 
     begin: Transactions
-    now: Clock
-    lease_clock: Clock
+    now: WallClock
+    lease_clock: LeaseClock
     """The clock that all servers share; it measures the age of waiting work."""
     certifications: Certifications
     """They know how many audits count, and when the next attempt comes."""

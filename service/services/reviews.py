@@ -46,6 +46,7 @@ from setwise.service.domain.truth import AnswerFacts
 from setwise.service.domain.webhooks import document_corrected, review_completed
 from setwise.service.services.labels import TakesLabels
 from setwise.service.services.predictions import disclose, disclose_one
+from setwise.service.stores.database import LeaseClock
 from setwise.service.stores.transaction import Transaction
 
 LEASE = timedelta(minutes=15)
@@ -90,6 +91,7 @@ class StoredDecision:
 class Reviews(TakesLabels):
     """The review queue."""
 
+    now: LeaseClock
     lottery: Lottery
     """Draws the audits for a second reading."""
     lease: timedelta = LEASE

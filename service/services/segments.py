@@ -10,6 +10,7 @@ from setwise.service.services.analysis.proofs import ProofProgress
 from setwise.service.services.analysis.what_if import RECENT
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.certification import Certifications
+from setwise.service.stores.database import WallClock
 
 MOST_UNLISTED = 20
 """Most values without a place in the policy that are named, the most frequent ones."""
@@ -30,6 +31,7 @@ class SegmentReport:
 class Segments(Recorded):
     """The state of each segment of the policy."""
 
+    now: WallClock
     certifications: Certifications
     """They know how many audits count, and when the next attempt comes."""
 

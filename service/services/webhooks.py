@@ -32,6 +32,7 @@ from setwise.service.domain.webhooks import (
 )
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.predictions import disclose_one
+from setwise.service.stores.database import LeaseClock
 from setwise.service.stores.transaction import Transaction
 
 SECRET_GRACE = timedelta(hours=24)
@@ -60,6 +61,7 @@ def random_secret() -> str:
 class Webhooks(Recorded):
     """Endpoints and deliveries, for administrators, clients and couriers."""
 
+    now: LeaseClock
     allow_private: bool
     """Whether endpoints may be on private networks, without encryption."""
     grace: timedelta = SECRET_GRACE

@@ -37,6 +37,7 @@ from setwise.service.stores.columns.ciphers import TextCipher
 from setwise.service.stores.columns.types import CIPHER, stored_json
 
 Clock = Callable[[], datetime]
+"""Either clock, or a function that tells the time."""
 
 
 SYNC_EVERY_S = 30.0
@@ -48,17 +49,40 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def database_clock(engine: Engine) -> Clock:
+class _Told:
+    """Tells the time as a function does."""
+
+    def __init__(self, tell: Clock = utc_now) -> None:
+        self._tell = tell
+
+    def __call__(self) -> datetime:
+        """Return the time now."""
+        return self._tell()
+
+
+class WallClock(_Told):
+    """The time of this machine, with which things are recorded."""
+
+
+class LeaseClock(_Told):
+    """The time that all processes with a database share: of leases, and of what is due."""
+
+
+class OneClock(WallClock, LeaseClock):
+    """One time for both, in simulations."""
+
+
+def database_clock(engine: Engine) -> LeaseClock:
     """Return the clock for leases.
 
     Processes on several machines share one PostgreSQL server and its clock; otherwise a machine
     whose clock is ahead would expire leases early. An SQLite file is on this machine, so the local
     clock serves.
     """
-    return ServerClock(engine) if engine.dialect.name == "postgresql" else utc_now
+    return ServerClock(engine) if engine.dialect.name == "postgresql" else LeaseClock()
 
 
-class ServerClock:
+class ServerClock(LeaseClock):
     """The database server's time, read periodically and extrapolated in between.
 
     Extrapolation uses this machine's monotonic clock, so the time does not jump when the machine's

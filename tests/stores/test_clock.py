@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores import database as clock
-from setwise.service.stores.database import ServerClock, create, database_clock, utc_now
+from setwise.service.stores.database import LeaseClock, ServerClock, create, database_clock, utc_now
 
 
 def test_time_is_aware_and_in_utc(engine: Engine) -> None:
@@ -18,7 +18,7 @@ def test_time_is_aware_and_in_utc(engine: Engine) -> None:
 
 
 def test_sqlite_needs_no_clock_but_this_machines(sqlite_url: str) -> None:
-    assert database_clock(create(sqlite_url)) is utc_now
+    assert type(database_clock(create(sqlite_url))) is LeaseClock
 
 
 def test_the_servers_clock_does_not_jump_with_this_machines(

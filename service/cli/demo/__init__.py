@@ -95,12 +95,13 @@ def demo(
 def _filled(settings: "Settings") -> Callable[[str], str]:
     """Train and fill a demo; return what it says at an address."""
     from setwise.service.build import build
+    from setwise.service.stores.database import OneClock
 
     with progress("demo") as report:
         model = _trained(settings.data_dir, _part(report, 0.0, 0.8))
         report(0.8, "fill the queue")
         clock = TravellingClock()
-        with closing(build(settings, clock=clock)) as built:
+        with closing(build(settings, clock=OneClock(clock))) as built:
             secrets, passwords, examples = _prepared(built, clock, model, _part(report, 0.8, 1.0))
     return lambda url: welcome(
         url,

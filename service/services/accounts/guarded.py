@@ -15,6 +15,7 @@ from setwise.service.domain.text import is_id
 from setwise.service.services.accounts.throttle import Throttle
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import Passwords
+from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
 
 Digest = Callable[[str], bytes]
@@ -26,6 +27,7 @@ NewSecret = Callable[[], str]
 class Guarded(Recorded):
     """A service that checks or sets passwords, and hands out secrets."""
 
+    now: WallClock
     passwords: Passwords
     session_digest: Digest
     """Keyed hash that protects the stored secrets of sessions and invitations."""

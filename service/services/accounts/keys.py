@@ -17,6 +17,7 @@ from setwise.service.domain.accounts.callers import Caller, Permission, Role
 from setwise.service.domain.text import name_faults
 from setwise.service.services.accounts.guarded import Digest, NewSecret
 from setwise.service.services.audit_trail import Recorded
+from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
 
 
@@ -24,6 +25,7 @@ from setwise.service.stores.transaction import Transaction
 class Keys(Recorded):
     """API keys, and who calls with them."""
 
+    now: WallClock
     digest: Digest
     """Keyed hash that protects the stored secrets."""
     new_secret: NewSecret

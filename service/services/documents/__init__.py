@@ -14,7 +14,7 @@ from setwise.service.domain.routing.audits import Draws
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.ports import PredictorSource
 from setwise.service.services.predictions import disclose, disclose_all, disclose_one
-from setwise.service.stores.database import Clock
+from setwise.service.stores.database import LeaseClock
 from setwise.service.stores.transaction import Transaction, Transactions
 
 NO_AUDIT = Draws(*(math.nextafter(1, 0),) * 3)
@@ -40,7 +40,7 @@ class Documents:
     """Documents with what became of them, for those who may read all predictions."""
 
     begin: Transactions
-    now: Clock
+    now: LeaseClock
     predictors: PredictorSource
 
     def find(

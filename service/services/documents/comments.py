@@ -15,6 +15,7 @@ from setwise.service.domain.documents import (
 from setwise.service.domain.errors import FieldFault, InvalidRequest, PredictionNotFound
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.predictions import disclose_in, disclose_one
+from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
 
 MOST_UNREAD = 20
@@ -29,6 +30,8 @@ class Comments(Recorded):
     comment may tell the answer: who holds a blind review of the document reads none, and who reads
     them is given none.
     """
+
+    now: WallClock
 
     def of(self, caller: Caller, prediction_id: str) -> list[Thread]:
         """Return the threads of a document, which the caller has then read.

@@ -24,6 +24,7 @@ from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.documents import checked, held_by
 from setwise.service.services.predictions import disclose
 from setwise.service.services.reviews import Reviews
+from setwise.service.stores.database import LeaseClock
 from setwise.service.stores.transaction import Transaction
 
 MOST_EXPORTED = 100_000
@@ -64,6 +65,7 @@ class _ActionRefused(Exception):
 class Selections(Recorded):
     """Documents that a person selected, or found."""
 
+    now: LeaseClock
     reviews: Reviews
     stopwatch: Callable[[], float] = time.monotonic
     """Returns monotonic time in seconds."""

@@ -25,6 +25,7 @@ from setwise.service.domain.text import is_id
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.ports import FileStore, Progress
+from setwise.service.stores.database import WallClock
 
 LOOK_AGAIN = timedelta(minutes=1)
 """After this time, look at the files of jobs that had not ended."""
@@ -70,6 +71,7 @@ class _Cleaning:
 class Texts(Recorded):
     """The words of texts; deletion of texts, features, metadata, comments and names."""
 
+    now: WallClock
     files: FileStore
     """Files of jobs, which may hold documents."""
     forget_responses: Callable[[Collection[str]], None]
