@@ -537,19 +537,37 @@ def test_enter_with_all_labels_removed_asks_before_no_labels_apply(desk: Page, s
     assert decision.labels == ()
 
 
-def test_a_lead_decides_between_two_answers_side_by_side(
-    site: Site, sign_in: Callable[..., Page]
-) -> None:
+def _disagreed(
+    site: Site, sign_in: Callable[..., Page], one: list[str], other: list[str]
+) -> tuple[Page, str]:
+    """Open a document that two people answered; return a lead's page and the task."""
     change_policy(site.services, 1.0, audits=AuditPlan(0.0, 0.0, overlap_rate=1.0))
     document = site.predict(Document("read twice", "concert after the gale"))
     change_policy(site.services, 1.0)
-    for login, labels in (("reviewer", ["music"]), ("admin", ["music", "storm"])):
+    for login, labels in (("reviewer", one), ("admin", other)):
         task = site.services.reviews.claim(site.caller(login))
         assert task is not None
         assert task.prediction.id == document.id
         site.services.reviews.complete(site.caller(login), task.id, labels, None, task.version)
     page = sign_in("lead", "/desk")
     expect(page.get_by_role("heading", name="Answers that differ")).to_be_visible()
+    return page, shown(page)
+
+
+def test_a_lead_may_take_both_answers_together(site: Site, sign_in: Callable[..., Page]) -> None:
+    page, verdict = _disagreed(site, sign_in, ["music"], ["storm"])
+    third = page.locator(".accept").nth(2).locator(".labels")
+    expect(third).to_contain_text("Both")
+    assert third.locator(".label").all_text_contents() == ["+added: music", "+added: storm"]
+    settle(page)
+    page.keyboard.press("3")
+    assert set(decided(page, site, verdict).labels) == {"music", "storm"}
+
+
+def test_a_lead_decides_between_two_answers_side_by_side(
+    site: Site, sign_in: Callable[..., Page]
+) -> None:
+    page, verdict = _disagreed(site, sign_in, ["music"], ["music", "storm"])
     expect(page.locator(".accept")).to_have_count(2)
     named = [card.locator(".label").all_text_contents() for card in page.locator(".accept").all()]
     assert named == [["music", "\N{MINUS SIGN}left out: storm"], ["music", "+added: storm"]]
@@ -558,7 +576,6 @@ def test_a_lead_decides_between_two_answers_side_by_side(
     boxes = [box.bounding_box() for box in page.locator(".offer").all()]
     assert boxes[0]["y"] == boxes[1]["y"] < page.locator("#chosen").bounding_box()["y"]
     assert_accessible(page)
-    verdict = shown(page)
     settle(page)
     page.keyboard.press("Enter")
     expect(page.locator("#notices")).to_contain_text("No labels chosen")

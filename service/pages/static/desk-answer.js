@@ -48,9 +48,14 @@ export function difference(from, to) {
   ].sort((a, b) => Object.keys(signs).indexOf(a.kind) - Object.keys(signs).indexOf(b.kind));
 }
 
-/** The sets to choose from: answers that differ, or the model's suggestions. */
+/** The sets to choose from: answers that differ and both together, or the model's suggestions. */
 export function offers(item) {
-  if (item.answers) return item.answers.map((labels) => ({ labels, warnings: [] }));
+  if (item.answers) {
+    const sets = item.answers.map((labels) => ({ labels, warnings: [] }));
+    const both = [...new Set(item.answers.flat())];
+    const given = item.answers.some((labels) => labels.length === both.length);
+    return given ? sets : [...sets, { labels: both, warnings: [], title: "Both" }];
+  }
   return (item.candidates ?? [])
     .slice(0, MOST_CARDS)
     .filter((one, place) => place < ALWAYS_SHOWN || one.confidence >= LEAST_CONFIDENCE);
@@ -79,6 +84,7 @@ export function cards(item) {
  */
 function card(set, parts, place, beyond, before) {
   const labels = element("span", { class: "labels" });
+  if (set.title) labels.append(element("span", { class: "quiet" }, set.title), " ");
   if (set.labels.length && !parts.length)
     labels.append(element("span", { class: "quiet" }, "As suggested"), element("span", { class: "unseen" }, `: ${inLine(set.labels)}`));
   for (const { label, kind } of parts) {

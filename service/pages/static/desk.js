@@ -177,7 +177,8 @@ function titleOf(item, sets) {
 
 function spokenSummary(item, sets) {
   const name = item.document.id ?? "A document";
-  if (item.answers) return `${name}. ${titleOf(item, sets)}: ${sets.length}; your answer decides.`;
+  if (item.answers)
+    return `${name}. ${titleOf(item, sets)}: ${item.answers.length}; your answer decides.`;
   if (!sets.length) return `${name}. Choose the labels that apply.`;
   const first = inLine(sets[0].labels);
   return `${name}. ${sets.length} sets; likeliest: ${first}, ${percent(sets[0].confidence)}.`;
