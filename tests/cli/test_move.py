@@ -211,6 +211,20 @@ def test_what_was_filled_since_a_move_began_is_not_replaced(
 
 
 @ON_BOTH
+@pytest.mark.parametrize("table", ["jobs", "theirs"])
+def test_a_database_of_another_program_is_left_alone(
+    here: str, other_url: str, capsys: pytest.CaptureFixture[str], table: str
+) -> None:
+    if other_url.startswith("sqlite"):
+        Path(other_url.removeprefix("sqlite:///")).touch()
+    with opened(other_url) as target, target.begin() as connection:
+        connection.execute(text(f"CREATE TABLE {table} (x int)"))
+    line = refusal(capsys, "db", "move", other_url)
+    assert "not empty" in line
+    assert "drop" not in line
+
+
+@ON_BOTH
 def test_of_two_moves_at_once_into_one_database_one_is_refused(
     here: str, other_url: str, tmp_path: Path
 ) -> None:

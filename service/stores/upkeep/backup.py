@@ -58,7 +58,7 @@ def load(engine: Engine, file: Path, *, force: bool, app_user: str = "") -> None
 
 def refuse_move(source: Engine, target: Engine) -> None:
     """Raise `ValueError` if nothing can be moved from one database to the other."""
-    if revisions.current(target) is not None:
+    if not revisions.is_empty(target):
         raise NotEmpty(_FULL)
     status = revisions.check(source)
     revisions.refuse_unknown(status.current)

@@ -20,6 +20,7 @@ from setwise.service.stores.upkeep import grants, revisions
 from setwise.service.stores.upkeep.revisions import (
     Status,
     check,
+    holds_tables,
     newest,
     refuse_unknown,
     revision_of,
@@ -96,7 +97,7 @@ def rebuild(
         make_file(engine)
     with _alone(engine) as connection:
         before = revision_of(connection)
-        if only_empty and before is not None:  # asked here, where no other process can fill it
+        if only_empty and holds_tables(connection):  # asked here, where no other can fill it
             raise NotEmpty
         refuse_unknown(before)
         refuse_unknown(revision)

@@ -49,6 +49,19 @@ def current(engine: Engine) -> str | None:
         raise grants.lacking(engine) from error
 
 
+def is_empty(engine: Engine) -> bool:
+    """Return whether a database has no tables, of this service or of another program."""
+    if engine.dialect.name == "sqlite" and not sqlite_path(engine).exists():
+        return True
+    with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
+        return not holds_tables(connection)
+
+
+def holds_tables(connection: Connection) -> bool:
+    """Return whether there are tables, but for the one that a downgrade to `base` leaves."""
+    return bool({*inspect(connection).get_table_names()} - {"alembic_version"})
+
+
 def check(engine: Engine) -> Status:
     """Return the revisions of the database and of the code."""
     return Status(current=current(engine), head=newest())
