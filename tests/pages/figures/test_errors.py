@@ -16,8 +16,6 @@ def reports(**answers: int) -> list[GroupReport]:
         GroupReport(
             AnnotatorGroup(name, name.title(), None, 1, START, "ann"),
             found[name],
-            None,
-            None,
             found[name].findings,
         )
         for name in answers
