@@ -204,6 +204,7 @@ PLACES: tuple[NavigationPlace, ...] = (
     NavigationPlace(
         "Documents", "/documents", (Permission.READ_ALL_PREDICTIONS,), "Find a document"
     ),
+    NavigationPlace("Try", "/try", (Permission.READ_ALL_PREDICTIONS,)),
     NavigationPlace("Cockpit", "/cockpit", (Permission.REPORT,), "See how the model performs"),
     NavigationPlace(
         "Board", "/board", (Permission.INSPECT, Permission.REPORT), "Manage the service"

@@ -268,11 +268,6 @@ def possible(caller: Caller, counts: Counts) -> Iterator[Step]:
             address="/desk",
         )
         yield Step("Read your last answers again, and correct one.", address="/recent")
-    if caller.may(Permission.READ_ALL_PREDICTIONS):
-        yield Step(
-            "Try a text: see its label sets, and what would happen to it; nothing is stored.",
-            address="/try",
-        )
     if caller.may(Permission.REPORT):
         yield Step(
             "Try another threshold and see its effect; this changes nothing.",

@@ -75,6 +75,6 @@ def _trial(visit: Visit, text: str, refusal: str = "", parts: Sequence[ui.Piece]
         parts,
         lead="See the label sets of a text, and what would happen to it. Nothing is stored.",
     )
-    values = {"view": view, "trial": text, "refusal": refusal}
+    values = {"view": view, "trial": text, "refusal": refusal, "place": HERE}
     status = HTTPStatus.UNPROCESSABLE_ENTITY if refusal else HTTPStatus.OK
     return page("try.html", values, visit=visit, status=status)

@@ -18,7 +18,7 @@ def tried(browser: Browser, text: str) -> httpx.Response:
 
 def test_a_text_is_tried_without_a_trace(service: Service, browser: Browser) -> None:
     service.fix_threshold(0.8)
-    assert '<a href="/try">' in browser.get("/").text
+    assert '<a href="/try">Try</a>' in browser.get("/").text
     shown = tried(browser, "0.9").text
     assert "Sent automatically: its confidence, 0.9, reaches the threshold of 0.8." in shown
     assert "Label sets" in shown
