@@ -19,7 +19,6 @@ from setwise.service.app import server_config
 from setwise.service.settings import Settings
 from tests.kit.edge import Service, build_service
 from tests.kit.waiting import PATIENCE_S as REAL_PATIENCE_S
-from tests.kit.waiting import eventually
 
 PATIENCE_S = 0.3
 MOST = 20
@@ -157,13 +156,22 @@ def test_headers_have_a_longest_size(port: int) -> None:
     assert answer(connect(port, head)).startswith(b"HTTP/1.1 431")
 
 
-def test_one_address_has_a_most_of_connections_and_gets_others_once_they_end(port: int) -> None:
-    with ExitStack() as stack:
-        for _ in range(MOST):  # complete requests; half of one would give way
-            connection = stack.enter_context(connect(port, GET))
-            assert connection.recv(12) == b"HTTP/1.1 200"
+def test_a_connection_too_many_is_told_so(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    enter = ConnectionLimits.enter
+    with monkeypatch.context() as patched:
+        patched.setattr(ConnectionLimits, "enter", lambda *given: enter(*given) and False)
         assert status(port) == b"429"
-    eventually(lambda: status(port) == b"200", "they have ended")
+    assert status(port) == b"200"
+
+
+def test_idle_connections_shut_nobody_out(port: int) -> None:
+    with ExitStack() as stack:
+        idle = [stack.enter_context(connect(port, GET)) for _ in range(MOST)]
+        assert {connection.recv(12) for connection in idle} == {b"HTTP/1.1 200"}
+        assert status(port) == b"200"
+        assert b"HTTP" not in answer(idle[0])  # the oldest is closed without a word
+        idle[1].sendall(HELLO)
+        assert b"HTTP/1.1 200" in answer(idle[1])
 
 
 def test_networks_are_counted_apart_and_proxies_are_not_bounded() -> None:
@@ -191,6 +199,19 @@ def test_the_oldest_half_open_connection_gives_way_to_a_new_one() -> None:
     limits.leave("192.0.2.1")
     assert not limits.enter("192.0.2.1"), "all have sent complete requests"
     assert limits.enter("198.51.100.1"), "other networks are counted apart"
+
+
+def test_an_idle_connection_gives_way_before_one_with_half_a_request() -> None:
+    limits, ended = ConnectionLimits(most=2), []
+    for name, note in (("half", limits.begin), ("idle", limits.rest)):
+        assert limits.enter("192.0.2.1")
+        note("192.0.2.1", name, partial(ended.append, name))
+    limits.begin("192.0.2.1", "half", partial(ended.append, "half"))
+    for _ in range(2):
+        assert limits.enter("192.0.2.1")
+        limits.leave("192.0.2.1")
+    assert ended == ["idle", "half"]
+    assert not limits.enter("192.0.2.1")
 
 
 def test_silent_connections_shut_nobody_out(port: int) -> None:

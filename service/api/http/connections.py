@@ -52,36 +52,43 @@ class ConnectionLimits:
     exempt: str = ""
     """Addresses and networks, separated by commas, that may open any number: proxies."""
     _open: Counter[str] = field(default_factory=Counter)
-    _half_open: dict[str, dict[object, Callable[[], None]]] = field(default_factory=dict)
-    """How to end the connections of each network that wait for a request's rest, oldest first."""
+    _idle: "_Ends" = field(default_factory=lambda: defaultdict(dict))
+    """How to end the connections of each network that wait for another request, oldest first."""
+    _half_open: "_Ends" = field(default_factory=lambda: defaultdict(dict))
+    """The same for those that wait for a request's rest."""
 
     def enter(self, address: str) -> bool:
         """Count a new connection; return False if there are too many.
 
-        At the bound, the oldest connection with half a request gives way: one client behind a NAT
-        cannot shut out its neighbours by opening connections and saying nothing.
+        At the bound, the oldest idle connection gives way, which costs its client nothing; without
+        one, the oldest with half a request: one client behind a NAT cannot shut out its neighbours
+        by opening connections and saying nothing, or nothing more.
         """
         network = network_of(address)
         self._open[network] += 1
         if self._open[network] <= self.most or self._free(address):
             return True
-        waiting = self._half_open.get(network)
-        if not waiting:
-            return False
-        end = waiting.pop(next(iter(waiting)))
-        end()
-        return True
+        for waiting in (self._idle, self._half_open):
+            if network in waiting:
+                connection, end = next(iter(waiting[network].items()))
+                self.complete(address, connection)
+                end()
+                return True
+        return False
+
+    def rest(self, address: str, connection: object, end: Callable[[], None]) -> None:
+        """Note a connection that may bring another request; ``end`` ends it."""
+        self._idle[network_of(address)][connection] = end
 
     def begin(self, address: str, connection: object, end: Callable[[], None]) -> None:
         """Note a connection whose request is not complete; ``end`` ends it."""
-        self._half_open.setdefault(network_of(address), {}).setdefault(connection, end)
+        _forget(self._idle, network_of(address), connection)
+        self._half_open[network_of(address)].setdefault(connection, end)
 
     def complete(self, address: str, connection: object) -> None:
         """Forget a connection whose request is complete, or that has ended."""
-        waiting = self._half_open.get(network_of(address), {})
-        waiting.pop(connection, None)
-        if not waiting:
-            self._half_open.pop(network_of(address), None)
+        for waiting in (self._idle, self._half_open):
+            _forget(waiting, network_of(address), connection)
 
     def leave(self, address: str) -> None:
         """Count a connection that has ended."""
@@ -102,6 +109,16 @@ class ConnectionLimits:
             return any(ip_address(address) in network for network in networks)
         except ValueError:
             return False
+
+
+_Ends = dict[str, dict[object, Callable[[], None]]]
+
+
+def _forget(waiting: _Ends, network: str, connection: object) -> None:
+    if network in waiting:
+        waiting[network].pop(connection, None)
+        if not waiting[network]:
+            del waiting[network]
 
 
 class _WithoutUpgrades(httptools.HttpRequestParser):
@@ -228,6 +245,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self._body = None
         self._limits.complete(self._address, self)
         super().on_message_complete()
+        self._rest()
+
+    def on_response_complete(self) -> None:
+        """Wait for another request, unless one has arrived."""
+        super().on_response_complete()
+        self._rest()
 
     def pause_writing(self) -> None:
         """Begin to wait until the client has read more."""
@@ -249,6 +272,11 @@ class LimitedProtocol(HttpToolsProtocol):
             self._limits.patience_s,
             lambda: self._refuse("408 Request Timeout", "no complete headers"),
         )
+
+    def _rest(self) -> None:
+        waited_for = self._head or self._body
+        if waited_for is None and not self._busy() and not self.transport.is_closing():
+            self._limits.rest(self._address, self, self.timeout_keep_alive_handler)
 
     def _give_way(self) -> None:
         self._refuse("429 Too Many Requests", "half a request among too many connections")
