@@ -327,7 +327,7 @@ def assemble(
         ),
         reports=Reports(begin, clock, lease_clock, certifications),
         models=models,
-        labels=Labels(**jobs, predictors=predictors),
+        labels=Labels(**jobs, predictors=predictors, forget_responses=idempotency.forget_labels),
         retraining=Retraining(
             **jobs,
             models=models,

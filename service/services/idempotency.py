@@ -2,8 +2,9 @@
 
 import hashlib
 import hmac
+import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -48,7 +49,7 @@ _LOST = (
     "The first request with this Idempotency-Key has taken effect, but its response {}; read what "
     "it made before you make it again."
 )
-_FORGOTTEN = _LOST.format("held a document that was erased")
+_FORGOTTEN = _LOST.format("held a document or label that was erased")
 
 log = structlog.get_logger(__name__)
 
@@ -114,14 +115,20 @@ class Idempotency:
         """Delete the responses about documents that were erased; their requests stay known."""
         with self.begin(read_only=True) as transaction:
             about = transaction.texts.named_with(prediction_ids)
+        self._forget_where(lambda response: not about.isdisjoint(ids_in(response)))
+
+    def forget_labels(self, labels: Iterable[str]) -> None:
+        """Delete the responses that name labels which were removed, as `forget` does."""
+        named = [json.dumps(label, ensure_ascii=False).encode() for label in labels]
+        self._forget_where(lambda response: any(name in response for name in named))
+
+    def _forget_where(self, is_about: Callable[[bytes], bool]) -> None:
         after: tuple[str, str] | None = None
         while True:
             with self.begin(read_only=True) as transaction:
                 page = transaction.idempotency.responses(after, SEARCHED_AT_ONCE)
             opened = ((owner, key, self._opened(owner, key, sealed)) for owner, key, sealed in page)
-            self._forget(
-                [(owner, key) for owner, key, said in opened if said and ids_in(said) & about]
-            )
+            self._forget([(owner, key) for owner, key, said in opened if said and is_about(said)])
             if len(page) < SEARCHED_AT_ONCE:
                 return
             after = page[-1][:2]

@@ -4,7 +4,7 @@ Documents follow a renamed or merged label in blocks: the first one at once, the
 that nobody waits for thousands of documents, and a killed worker goes on where it was.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -155,6 +155,8 @@ class Labels(TakesLabels, Requesting):
     """The catalogue of labels."""
 
     now: WallClock
+    forget_responses: Callable[[Collection[str]], None]
+    """Deletes stored responses that name labels."""
 
     def search(
         self,
@@ -355,9 +357,11 @@ class Labels(TakesLabels, Requesting):
             stored = replace(stored, id=id_, state=retired, version=stored.version + 1)
             transaction.labels.save(stored)
             self._note(transaction, caller, "label.removed", stored.subject)
+            names = self._names(transaction, stored)
             if not self._forget(transaction, stored):
                 key, subject = f"{FORGET_LABEL}:{stored.subject}", stored.subject
                 self._request(transaction, caller, FORGET_LABEL, key, label=subject)
+        self.forget_responses(names)
         self.begin.empty_log()
 
     def forget(self, job: Job, progress: Progress) -> Mapping[str, object]:
@@ -376,17 +380,20 @@ class Labels(TakesLabels, Requesting):
 
     def _forget(self, transaction: Transaction, stored: CatalogueLabel) -> bool:
         """Have a block of documents forget a label; remove it, and return True, if none is left."""
-        instead = {stored.label: stored.merged_into or UNNAMED} | {
-            each.label: UNNAMED
-            for each in transaction.labels.all()
-            if each.merged_into == stored.label
-        }
+        instead = dict.fromkeys(self._names(transaction, stored), UNNAMED)
+        instead[stored.label] = stored.merged_into or UNNAMED
         for old, new in instead.items():
             block = self._follow(transaction, old, new, after=None, forget=True)
             if len(block) == DOCUMENTS_AT_ONCE:
                 return False
         transaction.labels.remove(instead)
         return True
+
+    @staticmethod
+    def _names(transaction: Transaction, stored: CatalogueLabel) -> list[str]:
+        """Return the name of a label and those of labels that were merged into it."""
+        merged = transaction.labels.all()
+        return [stored.label, *(each.label for each in merged if each.merged_into == stored.label)]
 
     def doubtful(self, caller: Caller) -> list[CatalogueLabel]:
         """Return labels that were first given to documents whose texts are deleted now.

@@ -510,9 +510,36 @@ def test_a_response_about_a_purged_document_is_not_repeated(service: Service, pu
     for path, content in 3 * requests:  # each time, whether the response was deleted before or not
         refused = keyed(path, content)
         assert_problem(refused, 409, "request-unfinished")
-        assert "held a document that was erased" in refused.json()["detail"]
+        assert "held a document or label that was erased" in refused.json()["detail"]
         assert word not in refused.text
     assert keyed(*kept).headers["idempotent-replayed"] == "true"
+
+
+def test_a_response_that_names_a_removed_label_is_not_repeated(service: Service) -> None:
+    name = 'Doe "Jane" \u00e9'
+    path, options = open_task(service)
+    complete = {"by": "reviewer", "json": {"labels": [name]}}
+    requests: list[tuple[str, dict[str, Any], dict[str, str]]] = [
+        ("/v1/labels", {"by": "lead", "json": {"label": name}}, {}),
+        (f"{path}/complete", complete, {"If-Match": options["etag"]}),
+        ("/v1/labels", {"by": "lead", "json": {"label": "Doe"}}, {}),
+    ]
+
+    def send(number: int) -> httpx.Response:
+        address, content, headers = requests[number]
+        return service.post(address, headers={**headers, "Idempotency-Key": str(number)}, **content)
+
+    for number in range(3):
+        assert send(number).status_code < 300
+        assert send(number).headers["idempotent-replayed"] == "true"
+    removed = service.send(
+        "DELETE", f"/v1/admin/labels/{name}", by="lead", headers={"If-Match": "*"}
+    )
+    assert removed.status_code == 204
+    for number in (0, 1):
+        refused = assert_problem(send(number), 409, "request-unfinished")
+        assert "label that was erased" in refused["detail"]
+    assert send(2).headers["idempotent-replayed"] == "true"
 
 
 def test_an_erasure_deletes_the_responses_about_a_document(service: Service) -> None:

@@ -108,7 +108,7 @@ class Clinic:
 
     @cached_property
     def labels(self) -> Labels:
-        return Labels(*self.parts, self.now, self.predictors)
+        return Labels(*self.parts, self.now, self.predictors, lambda _: None)
 
     @cached_property
     def comments(self) -> Comments:

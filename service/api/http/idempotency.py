@@ -1,7 +1,6 @@
 """``Idempotency-Key`` on every POST: a repeated request gets the first response."""
 
 import json
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -94,10 +93,10 @@ def _written(response: Response, path: str = "") -> bytes:
     headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
     content = bytes(response.body)
     about = sorted(ids_in(path.encode()) | ids_in(content))
-    body = b64encode(content).decode()
-    return json.dumps([response.status_code, headers, body, about]).encode()
+    return json.dumps([response.status_code, headers, about]).encode() + b"\n" + content
 
 
 def _replayed(written: bytes) -> Response:
-    status, headers, body, _ = json.loads(written)
-    return Response(b64decode(body), status, headers={**headers, REPLAYED: "true"})
+    head, _, content = written.partition(b"\n")
+    status, headers, _ = json.loads(head)
+    return Response(content, status, headers={**headers, REPLAYED: "true"})
