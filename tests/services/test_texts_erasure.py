@@ -430,7 +430,14 @@ def test_a_damaged_upload_is_cleaned_as_far_as_it_goes(clinic: Clinic) -> None:
         key = IdempotencyKey(f"{failed.id}\n2", "digest")
         transaction.predictions.add_all([(made, Submission(CLIENT, document, key))])
     clinic.texts.erase(SYSTEM, prediction_id=made.id)
-    assert run_traces(clinic) == 1
+    # Beside it lies a file that cannot be cleaned: another attempt gets no further.
+    (folder(clinic) / f"jobs/{failed.id}/result/0.jsonl").mkdir(parents=True)
+    job, progress = claimed(clinic), Progress()
+    for number in range(3):
+        with pytest.raises(TracesLeft):
+            clinic.texts.erase_traces(job, progress)
+        assert (job.advanced(progress.state) == job) == (number > 0)
+        job = job.advanced(progress.state)
     assert gzip.decompress(read(clinic, name)).startswith(b'{"text": "a"}\n\n')
 
 

@@ -319,15 +319,17 @@ class Texts(Recorded):
         pause: Callable[[], None],
         hold: Callable[[], None],
     ) -> bool:
+        changed = False
         with self.files.open(name) as file, self.files.create(name) as sink:
             packed = file.read(2) == GZIP_MAGIC
             file.seek(0)
             for number, line in enumerate(_upload_lines(file, pause, packed=packed), start=1):
                 # An empty line is skipped, and the numbers of the others stay.
                 shown = b"\n" if number in lines else line
+                changed |= shown != line
                 sink.write(gzip.compress(shown) if packed else shown)
             hold()
-        return True
+        return changed
 
 
 def _left(faults: Mapping[str, Exception]) -> ServiceError:
