@@ -306,7 +306,7 @@ def test_somebody_joins_is_promoted_and_leaves(sign_in: SignIn, site: Site, faul
     board.get_by_role("button", name="Disable").click()
     expect(board.get_by_role("status")).to_contain_text("disabled")
     board.get_by_role("link", name="What Nora New has done").click()
-    expect(board.get_by_role("row", name="session.begun")).to_be_visible()
+    expect(board.get_by_role("row", name="Session begun")).to_be_visible()
 
 
 @pytest.mark.verify  # `api/test_rights` is its twin
@@ -314,8 +314,8 @@ def test_an_auditor_reads_the_trail_and_finds_no_way_to_change(sign_in: SignIn) 
     page = sign_in("auditor", "/board/audit")
     page.get_by_label("About").select_option("person.")
     page.get_by_role("button", name="Filter").click()
-    expect(page.get_by_role("row", name="person.created").first).to_be_visible()
-    expect(page.get_by_role("row", name="review.completed")).to_have_count(0)
+    expect(page.get_by_role("row", name="Person created").first).to_be_visible()
+    expect(page.get_by_role("row", name="Review completed")).to_have_count(0)
     for one in SECTIONS:
         page.goto(one.address)
         # A preview changes nothing.

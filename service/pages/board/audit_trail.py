@@ -52,6 +52,15 @@ def details(event: AuditEvent) -> list[tuple[str, str]]:
     ]
 
 
+def said(action: str) -> str:
+    """Return what was done in words.
+
+    >>> said("review.lease_expired")
+    'Review lease expired'
+    """
+    return action.replace(".", " ").replace("_", " ").capitalize()
+
+
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
@@ -64,7 +73,7 @@ def _columns(names: Mapping[str, str]) -> Sequence[ui.Column[AuditEvent]]:
         shown = subject if len(subject) < LONGEST_ID else f"…{subject[-12:]}"
         shown = names.get(subject, shown)
         link_to = Markup('<a href="{}?subject={}">{}</a>').format(AUDIT, quote(subject), shown)
-        return ui.joined(event.action, ui.sub(link_to))
+        return ui.joined(said(event.action), ui.sub(link_to))
 
     def detailed(event: AuditEvent) -> str:
         return "; ".join(

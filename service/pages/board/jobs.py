@@ -142,15 +142,19 @@ def _jobs(call: Call) -> ui.View:
         "kind": select("Kind", [("", "any kind"), *KINDS.items()]),
     }
     show_all = ui.joined(" ", ui.link(JOBS, "Show all.")) if query else ""
-    return ui.View(
-        "Jobs",
-        (
-            ui.Filters(JOBS, inputs, Filled.of(**query)),
-            ui.Table("Jobs", _COLUMNS, page.items, ui.joined("No jobs match.", show_all)),
-            ui.Pager(JOBS, page.next_after, query, started=call.after is None),
-        ),
-        lead="Work in the background, requested by people and programs or recurring.",
-    )
+    # What the service does by itself is of interest only where it fails.
+    quiet = [job for job in page.items if not query and job.kind in RECURRING and not job.error]
+    shown = [job for job in page.items if job not in quiet]
+    empty = ui.joined("No jobs match.", show_all) if query else "No jobs were requested."
+    parts: list[ui.Piece] = [
+        ui.Filters(JOBS, inputs, Filled.of(**query)),
+        ui.Table("Jobs", _COLUMNS, shown, empty),
+    ]
+    if quiet:
+        table = ui.Table("Recurring jobs", _COLUMNS, quiet, "")
+        parts.append(ui.More(f"What Setwise does by itself ({len(quiet)})", (table,)))
+    parts.append(ui.Pager(JOBS, page.next_after, query, started=call.after is None))
+    return ui.View("Jobs", parts, lead="What people and programs requested.")
 
 
 def _result(name: str, value: object) -> tuple[str, object]:

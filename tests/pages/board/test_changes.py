@@ -202,6 +202,22 @@ def test_jobs_are_filtered_and_paged(service: Service, admin: Browser) -> None:
     assert admin.get("/board/jobs?after=nonsense").status_code == 422
 
 
+def test_what_the_service_does_by_itself_unfolds_unless_it_fails(
+    service: Service, admin: Browser
+) -> None:
+    failing = replace(job("sweep_files"), error="disk full")
+    with service.database() as transaction:
+        for each in (job("export"), job("expire_leases"), failing):
+            transaction.jobs.enqueue(each)
+    shown, _, folded = admin.get("/board/jobs").text.partition("What Setwise does by itself")
+    assert "<tbody>" in shown
+    requested = shown.partition("<tbody>")[2]
+    assert "Export" in requested
+    assert "Remove old files" in requested
+    assert "Return expired leases" not in requested
+    assert "Return expired leases" in folded
+
+
 # Models
 
 
@@ -387,11 +403,11 @@ def test_the_trail_is_filtered_by_who_what_and_when(service: Service, admin: Bro
     service.fix_threshold(0.5)
     ann = service.services.people.all(SYSTEM)[0].id
     shown = admin.get("/board/audit?action=policy.").text
-    assert "policy.changed" in shown
-    assert "session.begun" not in shown
+    assert "Policy changed" in shown
+    assert "Session begun" not in shown
     mine = admin.get(f"/board/audit?actor={ann}").text
-    assert "session.begun" in mine
-    assert "policy.changed" not in mine
+    assert "Session begun" in mine
+    assert "Policy changed" not in mine
     assert "No events match" in admin.get("/board/audit?before=2001-01-01T00:00").text
     odd = admin.get("/board/audit?since=yesterday&subject=%3Cb%3E").text
     assert 'id="since-fault"' in odd
