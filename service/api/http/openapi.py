@@ -126,7 +126,7 @@ def describe(app: FastAPI) -> Json:
         for name in _FRAMEWORKS_OWN:
             parts.pop(name, None)
         parts |= _problem_schemas()
-        _describe_members(parts)
+        _describe_members(document)
         document["components"]["headers"] = HEADERS
         open_answers(document)
         for name, examples in _recorded_examples().items():
@@ -136,10 +136,17 @@ def describe(app: FastAPI) -> Json:
     return app.openapi_schema
 
 
-def _describe_members(parts: Json) -> None:
-    """Describe members whose class says nothing of them, by their name."""
+def _describe_members(document: Json) -> None:
+    """Describe members and parameters of which nothing is said yet, by their name."""
     meanings = tomllib.loads(files(__package__).joinpath("members.toml").read_text("utf-8"))
-    for name, part in parts.items():
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for parameter in operation.get("parameters", ()):
+                name = parameter["name"]
+                meaning = meanings.get(f"{parameter['in']}.{name}") or meanings.get(name)
+                if meaning is not None:
+                    parameter.setdefault("description", meaning)
+    for name, part in document["components"]["schemas"].items():
         for member, schema in part.get("properties", {}).items():
             meaning = meanings.get(f"{name}.{member}") or meanings.get(member)
             if meaning is not None:
