@@ -154,12 +154,16 @@ def get_outlook(
         float | None,
         Query(allow_inf_nan=False, description="An audit rate to compare with the policy's."),
     ] = None,
+    target: Annotated[
+        float | None,
+        Query(allow_inf_nan=False, description="An accuracy to prove instead of the policy's."),
+    ] = None,
 ) -> Response:
-    """Read how many more audits would probably certify a threshold, and how many weeks they take.
+    """Read how many more audits would probably certify a threshold, and how long they take.
 
     Before the first attempt the confidences alone say how many: they are taken to be right.
     """
-    return answer({"items": services.certification.outlooks(caller, rate)})
+    return answer({"items": services.certification.outlooks(caller, rate, target)})
 
 
 @router.get(

@@ -15,8 +15,10 @@ from setwise.service.domain.certification import (
     NextAttempt,
     Score,
     Scorer,
+    hours_of,
 )
 from setwise.service.domain.certification.proofs import bets_since, gather
+from setwise.service.domain.effort import Effort
 from setwise.service.domain.errors import (
     CertificationNotFound,
     FieldFault,
@@ -109,18 +111,25 @@ class Certifications(Requesting):
         with self.begin(read_only=True) as transaction:
             return transaction.certifications.page(after=after, limit=limit)
 
-    def outlooks(self, caller: Caller, rate: float | None = None) -> list[CertificationOutlook]:
+    def outlooks(
+        self, caller: Caller, rate: float | None = None, target: float | None = None
+    ) -> list[CertificationOutlook]:
         """Return how many more audits each segment needs, and how long they take.
 
-        There is none before the first prediction. Raises `InvalidRequest` if the rate is out of
+        There is none before the first prediction. Raises `InvalidRequest` if a number is out of
         range.
 
         ``rate``: An audit rate, in (0, 1], to compare with the policy's.
+        ``target``: An accuracy to prove, in (0, 1), instead of the policy's.
         """
         caller.require(Permission.REPORT, Permission.INSPECT)
+        faults = []
         if rate is not None and not 0.0 < rate <= 1.0:
-            fault = FieldFault("/query/rate", f"is {rate}; it must be above 0 and at most 1")
-            raise InvalidRequest("There is no outlook at this rate.", [fault])
+            faults.append(FieldFault("/query/rate", f"is {rate}; it must be above 0 and at most 1"))
+        if target is not None and not 0.0 < target < 1.0:
+            faults.append(FieldFault("/query/target", f"is {target}; it must lie between 0 and 1"))
+        if faults:
+            raise InvalidRequest("There is no such outlook.", faults)
         with self.begin(read_only=True, snapshot=True) as transaction:
             scorer = transaction.certifications.serving()
             if scorer is None:
@@ -130,7 +139,7 @@ class Certifications(Requesting):
                 self._question(transaction, scorer, key, drawn)
                 for key in _keys(transaction.policies.current())
             )
-            return [self._outlook(transaction, question, rate) for question in questions]
+            return [self._outlook(transaction, question, rate, target) for question in questions]
 
     def next_attempts(self, caller: Caller) -> list[NextAttempt]:
         """Return what an attempt now would test and spend, for each segment.
@@ -206,39 +215,54 @@ class Certifications(Requesting):
         return ProofProgress(audits, missing if gate.policy.certified else None, newest)
 
     def _outlook(
-        self, transaction: Transaction, question: ProofQuestion, rate: float | None
+        self,
+        transaction: Transaction,
+        question: ProofQuestion,
+        rate: float | None,
+        target: float | None,
     ) -> CertificationOutlook:
         gate, scorer = question.gate, question.scorer
+        other = target is not None and target != gate.policy.target_accuracy
         progress, arrivals = (
             self._progress(transaction, question),
             self._arrivals(transaction, question),
         )
-        before, missing = progress.newest, progress.missing
-        if before is None:
-            needed, reason = self._expected(transaction, question)
+        before, missing = progress.newest, None if other else progress.missing
+        if target is not None:
+            gate = replace(gate, policy=replace(gate.policy, target_accuracy=target))
+        if before is None or other:
+            needed, reason = self._expected(transaction, replace(question, gate=gate))
             if needed is not None:
                 needed = arrivals.targeted(needed, gate.certification_rate(scorer))
         else:
             needed, reason = progress.needed, before.reason
         further = None if needed is None else max(needed - progress.audits, 0)
         rates = [gate.certification_rate(scorer), *([] if rate is None else [rate])]
-        state, target = gate.state, gate.policy.target_accuracy
+        state, aim = gate.state, gate.policy.target_accuracy
         holds = state.certificate_id is not None and gate.sends and state.certified_for == scorer
         # An attempt that proves nothing does not end the certificate in force.
-        certified = holds or (before is not None and before.covers(target, gate.risk))
+        certified = (holds and not other) or (before is not None and before.covers(aim, gate.risk))
         further = None if certified else further
         awaited = None if further is None else max(further, missing or 0)
+        each_s = self._blind_reading(transaction)
         return CertificationOutlook(
             segment=value_of(gate.key),
+            target=aim,
             certified=certified,
             reason=None if certified else reason,
             further_audits=further,
+            hours=None if further is None else hours_of(further, each_s),
             next_attempt_in=missing,
             documents_a_week=arrivals.documents,
             paces=()
             if awaited is None
-            else tuple(AuditPace.at(each, arrivals, awaited) for each in rates),
+            else tuple(AuditPace.at(each, arrivals, awaited, each_s) for each in rates),
         )
+
+    def _blind_reading(self, transaction: Transaction) -> float | None:
+        """Return the mean time of a blind reading of late, in seconds; None without any."""
+        counts = transaction.reports().readings((self.now() - _LATELY).date())
+        return Effort.of(0, counts).blind.each_s
 
     def _arrivals(self, transaction: Transaction, question: ProofQuestion) -> Arrivals:
         """Return how many documents of a gate come a week, on average of the last ones."""

@@ -102,6 +102,33 @@ def test_three_times_the_rate_takes_a_third_of_the_weeks(loop: Loop) -> None:
     ]
 
 
+def test_a_lower_target_takes_fewer_hours_of_reading(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=0.9, gold_reread_rate=1.0), target=0.85)
+    loop.predict(*["0.95"] * 40)
+    read = 0
+    while (task := loop.claim(ANN)) is not None:
+        loop.now.advance(seconds=36)
+        loop.reviews.complete(ANN, task.id, RIGHT, None, task.version)
+        read += task.blind
+    assert read
+    usual, lower = (loop.certifications.outlooks(ADMIN, None, aim)[0] for aim in (None, 0.7))
+    assert (usual.target, lower.target) == (0.85, 0.7)
+    for found in (usual, lower):
+        assert found.further_audits is not None
+        assert found.hours == pytest.approx(0.01 * found.further_audits)
+        (pace,) = found.paces
+        assert pace.hours_a_week == pytest.approx(0.01 * pace.audits_a_week)
+    assert lower.further_audits < usual.further_audits
+    assert lower.next_attempt_in is None
+
+
+def test_before_a_blind_reading_no_hours_are_named(loop: Loop) -> None:
+    loop.plan(RATES)
+    loop.predict(*["0.9"] * 40)
+    (outlook,) = loop.certifications.outlooks(ADMIN)
+    assert (outlook.hours, outlook.paces[0].hours_a_week) == (None, None)
+
+
 def test_what_cannot_be_sent_is_not_counted(loop: Loop) -> None:
     loop.plan(RATES, confidence_floor=0.5)
     loop.predict("0.9", "0.4")
@@ -164,8 +191,9 @@ def test_before_the_first_prediction_there_is_no_outlook(loop: Loop) -> None:
     assert loop.certifications.outlooks(ADMIN) == []
 
 
-@pytest.mark.parametrize("rate", [0.0, 1.5, -0.1, math.nan])
-def test_a_rate_out_of_range_is_refused(loop: Loop, rate: float) -> None:
+@pytest.mark.parametrize("number", [0.0, 1.5, -0.1, math.nan])
+@pytest.mark.parametrize("name", ["rate", "target"])
+def test_a_number_out_of_range_is_refused(loop: Loop, name: str, number: float) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        loop.certifications.outlooks(ADMIN, rate)
-    assert [fault.pointer for fault in caught.value.faults] == ["/query/rate"]
+        loop.certifications.outlooks(ADMIN, **{name: number})
+    assert [fault.pointer for fault in caught.value.faults] == [f"/query/{name}"]

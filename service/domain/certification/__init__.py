@@ -179,6 +179,11 @@ class Certification:
         )
 
 
+def hours_of(readings: float, each_s: float | None) -> float | None:
+    """Return how long so many readings take; None if the time of one is not known."""
+    return None if each_s is None else readings * each_s / 3600
+
+
 @dataclass(frozen=True)
 class AuditPace(Shown):
     """How soon audits are drawn at a rate."""
@@ -193,16 +198,21 @@ class AuditPace(Shown):
     """Until the next attempt that would probably succeed, begun ones included; null without
     audits.
     """
+    hours_a_week: float | None
+    """How long people read for these audits; null before the first blind reading."""
 
     @classmethod
-    def at(cls, rate: float, arrivals: "Arrivals", audits: int) -> Self:
+    def at(cls, rate: float, arrivals: "Arrivals", audits: int, each_s: float | None) -> Self:
         """Return how soon so many audits are drawn.
 
-        >>> AuditPace.at(0.04, Arrivals(500.0), 37)
-        AuditPace(rate=0.04, audits_a_week=20.0, weeks=2)
+        ``each_s``: Mean time of a blind reading, in seconds.
+
+        >>> AuditPace.at(0.04, Arrivals(500.0), 37, 90.0)
+        AuditPace(rate=0.04, audits_a_week=20.0, weeks=2, hours_a_week=0.5)
         """
         a_week = arrivals.drawn(rate)
-        return cls(rate, a_week, math.ceil(audits / a_week) if a_week else None)
+        weeks = math.ceil(audits / a_week) if a_week else None
+        return cls(rate, a_week, weeks, hours_of(a_week, each_s))
 
 
 class Arrivals(NamedTuple):
@@ -235,14 +245,22 @@ class CertificationOutlook(Shown):
 
     segment: str | None
     """Whose documents it is about; null: all."""
+    target: Probability
+    """The accuracy to prove."""
     certified: bool
     """A threshold is certified already."""
     reason: str | None
     """Why the last attempt certified nothing or, without one, why none would."""
     further_audits: int | None
     """Null if a threshold is certified, or where no number would certify one."""
+    hours: float | None
+    """How long people would read for them, at the mean time of a blind reading in the last four
+    weeks; null without such a reading.
+    """
     next_attempt_in: int | None
-    """Audits until the next automatic attempt; null if none will follow."""
+    """Audits until the next automatic attempt; null if none will follow, or for another target than
+    the policy's.
+    """
     documents_a_week: float
     """Those that may be audited, on average of the last four weeks."""
     paces: tuple[AuditPace, ...]

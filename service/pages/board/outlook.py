@@ -15,29 +15,32 @@ from setwise.service.requests import Input
 from setwise.service.services.analysis.proofs import why_refused
 
 
-class RateForm(BaseModel):
-    """Which audit rate to compare with the policy's."""
+class OutlookForm(BaseModel):
+    """What to compare with the policy's audit rate and target."""
 
     rate: Annotated[
         float | None, Input("Another audit rate %", percent="any", pointers=("/query/rate",))
+    ] = None
+    target: Annotated[
+        float | None, Input("Another target %", percent="any", pointers=("/query/target",))
     ] = None
 
 
 def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
     """Return the form, and a card with what each segment needs; no card without predictions."""
-    form = Filled.of(rate=call.query.get("rate", ""))
-    values = form.read(RateForm)
-    rate = None if values is None else values.rate
+    names = [each.name for each in inputs(OutlookForm)]
+    form = Filled.of(**{name: call.query.get(name, "") for name in names})
+    values = form.read(OutlookForm) or OutlookForm()
     try:
-        outlooks = call.services.certification.outlooks(call.caller, rate)
+        outlooks = call.services.certification.outlooks(call.caller, values.rate, values.target)
     except InvalidRequest as error:
-        form.refused(error, inputs(RateForm))
+        form.refused(error, inputs(OutlookForm))
         outlooks = call.services.certification.outlooks(call.caller)
     if not outlooks:
         return form, ()
     texts = [(each.segment or "", " ".join(_sentences(each))) for each in outlooks]
     (name, first), *_ = texts
-    asked = {each.name: each.input for each in inputs(RateForm)}
+    asked = {each.name: each.input for each in inputs(OutlookForm)}
     return form, (
         ui.Card(
             "How many more audits?",
@@ -51,8 +54,9 @@ def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
 
 def _sentences(awaited: CertificationOutlook) -> Iterator[str]:
     """Yield how many more audits a segment needs, and how long they take."""
+    target = exactly(awaited.target)
     if awaited.certified:
-        yield "A threshold is certified."
+        yield f"A threshold is certified for {target}."
         if awaited.next_attempt_in is not None:
             yield (
                 "The next attempt comes by itself after "
@@ -61,19 +65,33 @@ def _sentences(awaited: CertificationOutlook) -> Iterator[str]:
         return
     if awaited.further_audits is None:
         why = why_refused(awaited.reason)
-        yield f"No number of audits would probably certify a threshold: {why}."
+        yield f"No number of audits would probably certify a threshold for {target}: {why}."
         return
     if awaited.further_audits:
         more = plural(awaited.further_audits, "more audit")
-        yield f"About {more} would probably certify a threshold."
+        hours = "" if awaited.hours is None else f", {_hours(awaited.hours)} of reading,"
+        yield f"About {more}{hours} would probably certify a threshold for {target}."
     else:
-        yield "There are probably enough audits to certify a threshold."
+        yield f"There are probably enough audits to certify a threshold for {target}."
     if awaited.next_attempt_in is not None:
         yield f"The next attempt comes by itself after {plural(awaited.next_attempt_in, 'audit')}."
     for place, pace in enumerate(awaited.paces):
         rate = f"{'' if place else 'the present rate of '}{exactly(pace.rate)}"
         takes = "none come" if pace.weeks is None else f"that takes {_weeks(pace.weeks)}"
-        yield f"At {rate}, {plain(pace.audits_a_week)} audits a week, {takes}."
+        a_week = f"{plain(pace.audits_a_week)} audits"
+        if pace.hours_a_week is not None:
+            a_week += f" and {_hours(pace.hours_a_week)}"
+        yield f"At {rate}, {a_week} a week, {takes}."
+
+
+def _hours(hours: float) -> str:
+    """Write a number of hours.
+
+    >>> _hours(0.21), _hours(1.0), _hours(12.4)
+    ('0.2 hours', '1 hour', '12 hours')
+    """
+    rounded = round(hours) if hours >= 10 else round(hours, 1)
+    return "1 hour" if rounded == 1 else f"{rounded:g} hours"
 
 
 def _weeks(weeks: int) -> str:
