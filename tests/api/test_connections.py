@@ -67,7 +67,7 @@ def clock() -> Clock:
 def port(service: Service, clock: Clock) -> Iterator[int]:
     """Serve on a free port, with short limits."""
     limits = ConnectionLimits(patience_s=PATIENCE_S, idle_s=2 * PATIENCE_S, most=MOST)
-    config = server_config(service.app, Settings(), limits)
+    config = server_config(service.app, Settings(trusted_proxies="127.0.0.1,10.0.0.1"), limits)
     config.log_config = None
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -316,3 +316,12 @@ def test_a_version_among_several_lines_is_a_list(port: int, service: Service) ->
         request += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
         request += b"Authorization: Bearer %b\r\n" % service.secrets["admin"].encode() + lines
         assert answer(connect(port, request + b"\r\n" + body))[9:12] == status
+
+
+def test_the_addresses_that_proxies_name_are_one_list(port: int, service: Service) -> None:
+    """Some proxies append a line of their own; the last that is not trusted is the client."""
+    lines = b"X-Forwarded-For: 192.0.2.1, 192.0.2.9\r\nX-Forwarded-For: 10.0.0.1\r\n"
+    key = b"Authorization: Bearer %b\r\n" % service.secrets["admin"].encode()
+    assert asked(port, b"/v1/exports/audit-events", lines + key)[0] == 200
+    trail = service.get("/v1/admin/audit?action=export.read", by="admin").json()["items"]
+    assert trail[0]["address"] == "192.0.2.9"
