@@ -325,3 +325,13 @@ def test_the_addresses_that_proxies_name_are_one_list(port: int, service: Servic
     assert asked(port, b"/v1/exports/audit-events", lines + key)[0] == 200
     trail = service.get("/v1/admin/audit?action=export.read", by="admin").json()["items"]
     assert trail[0]["address"] == "192.0.2.9"
+
+
+def test_a_request_with_two_idempotency_keys_is_refused(port: int, service: Service) -> None:
+    request = b"POST /v1/predictions HTTP/1.1\r\nHost: test\r\nConnection: close\r\n"
+    request += b"Authorization: Bearer %b\r\n" % service.secrets["client"].encode()
+    request += b"Idempotency-Key: first\r\nIdempotency-Key: second\r\n"
+    request += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+    said = answer(connect(port, request + BODY))
+    assert said.startswith(b"HTTP/1.1 422")
+    assert b"Idempotency-Key is given twice" in said

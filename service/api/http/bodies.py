@@ -16,6 +16,7 @@ from setwise.service.api.http.problem_kinds import MALFORMED_JSON, UNSUPPORTED_M
 from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.http.queries import QueryForm
 from setwise.service.api.http.streams import run_soon
+from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.text import each_once
 
 LARGE_BYTES = 100_000
@@ -107,6 +108,9 @@ class GuardedRoute(APIRoute):
                 caller = await caller_of(received)
                 for need in needs:
                     await need(received, caller)
+            if len(received.headers.getlist(HEADER)) > 1:
+                fault = FieldFault("/header/Idempotency-Key", "is given twice")
+                raise InvalidRequest("The Idempotency-Key is given twice.", [fault])
             return await handle(received)
 
         return handle_guarded
