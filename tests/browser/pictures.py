@@ -119,6 +119,6 @@ def _keep(to: Path, name: str, pictures: Mapping[Scheme, bytes]) -> None:
     """Write what a page shows, in few bytes: all who open the README load it."""
     for scheme, png in pictures.items():
         path = to / f"{name}-{scheme}.webp"
-        Image.open(BytesIO(png)).convert("RGB").save(path, quality=75)
+        Image.open(BytesIO(png)).convert("RGB").save(path, quality=70)
         if path.stat().st_size > MOST_BYTES:
             raise SystemExit(f"{path} is too large")
