@@ -259,7 +259,7 @@ def test_contradictions_that_a_lead_has_yet_to_decide_are_counted_and_said(
     seen = read(begin)
     assert (seen.undecided, seen.accuracy.checked, seen.accuracy.right) == (1, 12, 10)
     assert undecided(seen) == "; 1 contradiction that a lead has yet to decide counts as wrong"
-    assert f"{UNDECIDED} Waiting for a lead: 1." in accuracy(seen).says
+    assert f"{UNDECIDED} Waiting for a lead: 1." in accuracy(seen).method
 
 
 def test_reported_outcomes_do_not_mix_with_audits(begin: Transactions) -> None:
