@@ -147,7 +147,9 @@ def renamed_in_blocks(clinic: Clinic, documents: int) -> list[Prediction]:
     return made
 
 
-@pytest.mark.parametrize("documents", [2, 3, 4, 10])
+@pytest.mark.parametrize(
+    "documents", [3, 4, *(pytest.param(n, marks=pytest.mark.verify) for n in (2, 10))]
+)
 @pytest.mark.parametrize("again", [False, True], ids=["once", "and renamed again"])
 def test_documents_follow_in_blocks_and_a_killed_worker_goes_on(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch, documents: int, again: bool
@@ -253,7 +255,7 @@ LATER: Mapping[str, Callable[[Clinic], object]] = {
 
 
 @pytest.mark.parametrize("later", LATER)
-@pytest.mark.parametrize("at_once", [1, 200])
+@pytest.mark.parametrize("at_once", [1, pytest.param(200, marks=pytest.mark.verify)])
 def test_a_removed_label_is_found_nowhere_and_its_answers_stay_wrong(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch, later: str, at_once: int
 ) -> None:
