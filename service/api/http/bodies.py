@@ -105,15 +105,22 @@ class GuardedRoute(APIRoute):
 
         async def handle_guarded(received: Request) -> Response:
             if for_callers:
+                _check_once(received, "Authorization")
                 caller = await caller_of(received)
                 for need in needs:
                     await need(received, caller)
-            if len(received.headers.getlist(HEADER)) > 1:
-                fault = FieldFault("/header/Idempotency-Key", "is given twice")
-                raise InvalidRequest("The Idempotency-Key is given twice.", [fault])
+            _check_once(received, "Content-Type", "Idempotency-Key")
             return await handle(received)
 
         return handle_guarded
+
+
+def _check_once(request: Request, *names: str) -> None:
+    """Raise `InvalidRequest` if one of these headers is given twice: only one would be read."""
+    for name in names:
+        if len(request.headers.getlist(name)) > 1:
+            fault = FieldFault(f"/header/{name}", "is given twice")
+            raise InvalidRequest(f"The header {name} is given twice.", [fault])
 
 
 class StrictRoute(GuardedRoute):
