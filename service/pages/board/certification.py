@@ -254,12 +254,24 @@ def _in_four_sentences(proof: Certification) -> str:
         more = "No more can be sent."
     else:
         more = "At these confidences no number of audits would prove a larger share."
+    of = f"of such sets, {good:,} of them right{_thin(proof)}"
     return (
         f"At least {exactly(proof.target_accuracy)} of the sets from a confidence of "
         f"{confidence(proof.threshold or 0.0)} up are right; these are {share} of the documents. "
-        f"This rests on {plural(above, 'blind reading')} of such sets, {good:,} of them right. "
+        f"This rests on {plural(above, 'blind reading')} {of}. "
         f"The chance that it is wrong is at most {exactly(proof.risk)}, shared by all attempts. "
         f"{more}"
+    )
+
+
+def _thin(proof: Certification) -> str:
+    """Say how many readings stand for documents that were read less often, if any do."""
+    step = next((step for step in proof.evidence.steps if step.threshold == proof.threshold), None)
+    if step is None or not step.thin_audits:
+        return ""
+    share = percent(step.thin_documents / step.documents)
+    return (
+        f"; {step.thin_audits:,} stand for the {share} of these documents that are read less often"
     )
 
 

@@ -1,5 +1,7 @@
 """Certifying by hand: what it spends, what it may gain, and what holds meanwhile."""
 
+from dataclasses import replace
+
 import pytest
 
 from setwise.service.domain.accounts.callers import Role
@@ -8,7 +10,7 @@ from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser
 from tests.kit.edge import Service
 from tests.kit.loop import RIGHT, WRONG, settle_all, unlike
-from tests.samples import ADMIN, ANN, LEAD, change
+from tests.samples import ADMIN, ANN, LEAD, certification, change
 
 PAGE = "/board/certifications"
 ASK = f"{PAGE}/now"
@@ -102,3 +104,17 @@ def test_what_holds_is_said_though_a_later_attempt_proves_nothing(
     assert "from 0.9" in cockpit
     assert "Certified since" in cockpit
     assert "more would probably" not in cockpit
+
+
+def test_readings_at_the_lower_rate_are_named_beside_what_they_stand_for(
+    service: Service, admin: Browser
+) -> None:
+    proof = certification()
+    (step,) = proof.evidence.steps
+    thin = replace(step, thin_audits=12, thin_wrong=1, thin_documents=50, documents=400)
+    with service.database() as transaction:
+        transaction.certifications.add(
+            replace(proof, evidence=replace(proof.evidence, steps=(thin,)))
+        )
+    text = admin.get(f"{PAGE}/{proof.id}").text
+    assert "of them right; 12 stand for the 12.5 % of these documents that are read less" in text
