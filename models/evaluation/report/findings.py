@@ -172,6 +172,7 @@ def gather_findings(
             predictor,
             metrics,
             None if trained_on is None else _as_read(predictor, trained_on),
+            predicted,
         ),
         _facts(predictor, metrics),
     )

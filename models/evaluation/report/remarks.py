@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import Dataset
 from setwise.models.evaluation.metrics import Metrics
@@ -22,9 +23,10 @@ def remarks_on(
     dataset: Dataset,
     predictor: SetPredictor,
     metrics: Metrics,
-    trained_on: Dataset | None = None,
+    trained_on: Dataset | None,
+    predicted: csr_array,
 ) -> tuple[str, ...]:
-    """Return what makes figures on these documents worth less than they look.
+    """Return what makes figures on these documents, or the model, worth less than they look.
 
     Parameters
     ----------
@@ -35,8 +37,23 @@ def remarks_on(
         On these documents.
     trained_on : Dataset, optional
         What it learnt from: documents of it are found again.
+    predicted : csr_array, shape (n, n_labels)
+        The predicted label sets.
     """
-    return (*_few(metrics), *_remarks(dataset, predictor, trained_on))
+    constant = _constant(predicted, dataset)
+    return (*_few(metrics), *constant, *_remarks(dataset, predictor, trained_on))
+
+
+def _constant(predicted: csr_array, dataset: Dataset) -> Iterator[str]:
+    """Say that the model answers alike whatever it reads, unless all documents are alike."""
+    sets = {tuple(sorted(predicted[[row]].indices.tolist())) for row in range(dataset.n)}
+    if len(sets) == 1 and len(set(_contents(dataset))) > 1:
+        (labels,) = sets
+        names = _named([dataset.label_names[label] for label in labels])
+        yield (
+            f"The model gives the same set to every document ({names or 'no labels'}): it has not "
+            "learnt to tell them apart; train on more documents, or look at what it reads."
+        )
 
 
 def _few(metrics: Metrics) -> Iterator[str]:

@@ -23,6 +23,7 @@ from setwise.models.evaluation.report.comparison import compare_models
 from setwise.models.evaluation.report.label_tables import _as_csv
 from setwise.models.evaluation.report.opening import two_thresholds, verdict
 from setwise.models.evaluation.report.page import report
+from setwise.models.evaluation.report.remarks import remarks_on
 from setwise.models.evaluation.report.slices import slices_by_length, slices_of
 from setwise.models.guarantees.certify import certify
 from tests.models import corpora
@@ -240,6 +241,20 @@ def test_what_is_odd_about_documents_is_said(models):
     assert told[3].endswith("which count as wrong: 'never seen etc.'.")
     learnt = corpora.texts(150, seed=1, lost=LOST)
     assert "these very documents" in report(models[0], learnt).findings[0].remarks[0]
+
+
+def test_a_model_that_answers_alike_whatever_it_reads_is_named(models):
+    metrics = report(models[0], TEST).findings[0].metrics
+    alike = np.zeros((TEST.n, len(TEST.label_names)), dtype=np.uint8)
+    alike[:, 1] = 1
+    said = f"gives the same set to every document ({TEST.label_names[1]!r})"
+    for told, one_differs in ((True, False), (False, True)):
+        alike[3, 1] = not one_differs
+        remarks = remarks_on(TEST, models[0], metrics, None, csr_array(alike))
+        assert any(said in remark for remark in remarks) == told
+    same = replace(TEST, texts=("fever",) * TEST.n)
+    remarks = remarks_on(same, models[0], metrics, None, csr_array(np.ones_like(alike)))
+    assert not any("same set" in remark for remark in remarks)
 
 
 def test_parts_of_the_documents_add_up_to_all(models):
