@@ -134,7 +134,11 @@ def look_at(page: Page, name: str, to: Path) -> list[str]:
 def effect(page: Page) -> Page:
     """Look at what another threshold and a rule would do."""
     page.goto("/board/policy")
+    page.get_by_label("Fixed by hand").check()
     page.get_by_label("Fixed threshold").fill("0.8")
+    advanced = page.locator("details.advanced")
+    advanced.evaluate("it => { it.open = true; }")
+    page.locator("summary").filter(has_text="Rules").click()
     page.get_by_text("Add a rule").click()
     page.get_by_label("Rule type").select_option("at_most")
     page.get_by_label("At most", exact=False).last.fill("3")

@@ -39,7 +39,10 @@ def test_a_session_that_ends_over_a_form_loses_nothing(
 ) -> None:
     page = sign_in("admin", "/board/policy")
     page.get_by_label("Right among what is sent").fill("88")
+    page.get_by_text("Advanced").click()
+    page.get_by_text("Risk, and when to stop").click()
     page.get_by_label("Send automatically").uncheck()
+    page.get_by_text("Rules", exact=True).click()
     page.get_by_text("Add a rule").click()
     page.get_by_label("Rule type").select_option("at_most")
     page.get_by_label("At most", exact=False).last.fill("4")
@@ -104,6 +107,8 @@ def test_two_people_at_one_policy_overwrite_nothing(
     other = context.new_page()
     other.goto("/board/policy")
     for tab, risk in ((page, "12"), (other, "13")):
+        tab.get_by_text("Advanced").click()
+        tab.get_by_text("Risk, and when to stop").click()
         tab.get_by_label("Risk of a certificate").fill(risk)
         tab.get_by_role("button", name="Preview").click()
         expect(tab.get_by_role("button", name="Save policy")).to_be_visible()

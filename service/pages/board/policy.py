@@ -1,4 +1,8 @@
-"""The policy: change it in a form, preview the effect, save it."""
+"""The policy page: how right what is sent must be, and how that is proved.
+
+Its first screen shows the policy in force and the three fields that an owner decides; what an
+expert sets stands under *Advanced*. A change is previewed before it is saved.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +28,39 @@ from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.figures import what_if
-from setwise.service.pages.forms import Filled, inputs, lines, places, whole_number
-from setwise.service.requests.policy import PolicyBody, PolicyRequest
+from setwise.service.pages.forms import BoundInput, Filled, inputs, lines, places, whole_number
+from setwise.service.requests.policy import PolicyBody, PolicyRequest, Threshold
 from setwise.service.services.all import Services
 from setwise.service.services.analysis.what_if import WhatIf
 
 HERE = "/board/policy"
+
+_ADVANCED: Mapping[str, Sequence[str]] = {
+    "Risk, and when to stop": ("risk", "confidence_floor", "auto_send"),
+    "More audits": (
+        "audit.rest_rate",
+        "audit.ramp_up_rate",
+        "audit.training_rate",
+        "overlap_rate",
+        "gold_reread_rate",
+        "audit.mode",
+    ),
+    "Models": ("retrain",),
+    "Segments": ("segment_by", "segment_bounds", "most_segments"),
+}
+"""Fields that an expert sets, by the group in which they unfold."""
+_GIVEN = {"target_accuracy", "threshold.value"}
+"""Fields that a link may fill in."""
+
+
+def _current(call: Call) -> ui.View:
+    """Show the policy; what an address gives stands in the form, and is not saved."""
+    form = typed(call.services.policy.get(call.caller))
+    for name in _GIVEN.intersection(call.query):
+        form.show_again(name, [call.query[name]])
+    if "threshold.value" in call.query:
+        form.show_again("threshold.mode", [ThresholdMode.FIXED.value])
+    return _view(call, form)
 
 
 def _preview(call: Call, _: Nothing) -> ui.View:
@@ -79,9 +110,12 @@ def _view(
             "author": name_of(call.services, policy.created_by),
             "form": form,
             "inputs": {each.name: each for each in inputs(PolicyRequest)},
+            "advanced": list(_advanced(form)),
+            "settings": [*_texts(policy), *(("Rule", in_words(rule)) for rule in policy.rules)],
             "rules": list(_shown_rules(form)),
             "effect": effect,
             "what_if": what_if.show(effect) if effect else None,
+            "given": not effect and not form.faults and not _GIVEN.isdisjoint(call.query),
             "changes": list(differences(effect.before, effect.after)) if effect else [],
             "unknown": _unknown_labels(call, effect.after) if effect else [],
             "percent": percent,
@@ -92,6 +126,44 @@ def _view(
             **_segments(call),
         },
     )
+
+
+@dataclass(frozen=True)
+class AdvancedGroup:
+    """Fields of the form that unfold together under *Advanced*."""
+
+    name: str
+    inputs: Sequence[BoundInput]
+    changed: str
+    """Those that differ from what a new installation has, in words."""
+    faulty: bool
+
+
+def _advanced(form: Filled) -> Iterator[AdvancedGroup]:
+    first = PolicyRequest(threshold=Threshold(mode="certified"))
+    for name, fields in _ADVANCED.items():
+        drawn = inputs(PolicyRequest, fields)
+        changed = (
+            f"{each.input.label}: {_chosen(each, text)}"
+            for each in drawn
+            if (text := _typed(form, each)) != each.text_of(first)
+        )
+        yield AdvancedGroup(name, drawn, "; ".join(changed), any(map(form.faults.get, fields)))
+    new = form.text("new_kind") or any(name.startswith("new_") for name in form.faults)
+    names = ", ".join(rule.name for rule in _shown_rules(form))
+    yield AdvancedGroup("Rules", (), names, bool(new))
+
+
+def _typed(form: Filled, each: BoundInput) -> str | None:
+    ticks = each.input.widget == "tick"
+    return None if ticks and not form.ticked(each.name) else form.text(each.name)
+
+
+def _chosen(each: BoundInput, text: str | None) -> str:
+    """Return what a field holds, in the words of its page."""
+    if text is None:
+        return "no"
+    return {value: label for value, label, *_ in each.input.choices}.get(text, text) or "none"
 
 
 def _unknown_labels(call: Call, policy: Policy) -> list[UnknownLabel]:
@@ -131,7 +203,7 @@ def _state(call: Call) -> SectionState:
     )
 
 
-PREVIEW = Action(f"{HERE}/preview", _preview, needed=(Permission.REPORT,))
+PREVIEW = Action(f"{HERE}/preview", _preview)
 SAVE = Action(
     HERE,
     _save,
@@ -141,10 +213,10 @@ SAVE = Action(
 PAGES = (
     BoardPage(
         HERE,
-        lambda call: _view(call, typed(call.services.policy.get(call.caller))),
+        _current,
         (PREVIEW, SAVE),
         name="Policy",
-        meaning="What is sent automatically, and what is checked.",
+        meaning="How right what is sent must be, and how that is proved.",
         needed=(Permission.INSPECT, Permission.REPORT),
         state=_state,
     ),
@@ -358,9 +430,7 @@ def _texts(policy: Policy) -> Iterator[tuple[str, str]]:
     body = PolicyBody.of(policy)
     for each in inputs(PolicyBody):
         if not each.name.startswith("threshold."):
-            text = each.text_of(body)
-            chosen = {value: label for value, label, *_ in each.input.choices}
-            yield each.input.label, "no" if text is None else chosen.get(text, text) or "none"
+            yield each.input.label, _chosen(each, each.text_of(body))
 
 
 def retested(services: Services, policy: Policy, caller: Caller) -> str | None:

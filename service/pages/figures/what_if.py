@@ -17,6 +17,7 @@ from setwise.models.figures.numerals import (
 from setwise.service.pages.figures.effort import working_axis
 from setwise.service.pages.figures.table import Figure, FigureColumn, Kind
 from setwise.service.pages.figures.work import SHARE, WIDE, bounded, drawn
+from setwise.service.services.analysis.advice import verdict
 from setwise.service.services.analysis.forecast import Forecast
 from setwise.service.services.analysis.what_if import STEPS, WhatIf
 
@@ -187,11 +188,12 @@ def _a_day(forecast: Forecast) -> str:
 def _rows(answer: WhatIf) -> list[WhatIfRow]:
     if not (answer.tried and answer.now.documents):
         return []
-    now, then = _described(answer.now, answer), _described(answer.then, answer)
+    now = _described(answer.now, answer, answer.before.target_accuracy)
+    then = _described(answer.then, answer, answer.after.target_accuracy)
     return [WhatIfRow(name, now[name], then[name]) for name in now]
 
 
-def _described(forecast: Forecast, answer: WhatIf) -> dict[str, str]:
+def _described(forecast: Forecast, answer: WhatIf, target: float) -> dict[str, str]:
     accuracy, worked = forecast.accuracy, _hours_a_day(forecast, answer)
     expected = forecast.expected_accuracy
     none = "by segment" if answer.by_segment or forecast.sent else "none"
@@ -206,6 +208,7 @@ def _described(forecast: Forecast, answer: WhatIf) -> dict[str, str]:
             if accuracy.value is not None
             else "unknown"
         ),
+        "Target": f"{exactly(target)}: {verdict(forecast, target)}",
         "Checks of what is sent": f"{accuracy.checked:,}",
         "Mean confidence of what is sent": "none" if expected is None else percent(expected),
         "Reviews per day": _a_day(forecast),
@@ -227,4 +230,6 @@ def _sentence(forecast: Forecast, answer: WhatIf) -> str:
         else f"{working_time(3600 * worked)} of reviewing per day"
     )
     sent = f"{percent(forecast.coverage)} would be sent"
-    return f"{forecast.threshold or 0.0:.3f}: {sent}, {right}, {work}"
+    target = answer.after.target_accuracy
+    aim = f"target of {exactly(target)} {verdict(forecast, target)}"
+    return f"{forecast.threshold or 0.0:.3f}: {sent}, {right}, {aim}, {work}"

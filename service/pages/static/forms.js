@@ -56,7 +56,7 @@ function fill(form, values) {
     else if (place >= 0) one.value = rest[place][1];
     if (place < 0) continue;
     rest.splice(place, 1);
-    one.closest("details")?.setAttribute("open", "");
+    for (let at = one.closest("details"); at; at = at.parentElement.closest("details")) at.open = true;
   }
   const note = document.createElement("p");
   note.className = "note";

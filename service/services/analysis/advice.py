@@ -113,6 +113,13 @@ def misses(forecast: Forecast, target: float) -> bool:
     )
 
 
+def verdict(forecast: Forecast, target: float) -> str:
+    """Say what the checks of what is sent say of a target: reached, missed or not shown."""
+    if misses(forecast, target):
+        return "missed"
+    return "reached" if forecast.sent and _supports(forecast, target) else "not shown"
+
+
 def warning(forecast: Forecast, target: float) -> str | None:
     """Return the sentence about a forecast that misses the target, or None."""
     if not misses(forecast, target):

@@ -57,21 +57,72 @@ def fields(page: str, form: int = -1) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("role", [Role.LEAD, Role.AUDITOR])
-def test_who_may_not_change_the_policy_previews_a_change(service: Service, role: Role) -> None:
+def test_who_may_not_change_the_policy_reads_all_of_it(service: Service, role: Role) -> None:
+    service.services.policy.change(SYSTEM, CHANGE, None)
     service.person("ann", role)
     browser = Browser(service)
     browser.sign_in()
     page = browser.get(HERE).text
-    assert "Try another policy" in page
-    assert "Only administrators can save" in page
-    assert "Save policy" not in page
-    sent = fields(page) | {"target_accuracy": ["91"]}
-    preview = browser.submit(f"{HERE}/preview", sent)
-    assert (preview.status_code, "An administrator can save it." in preview.text) == (200, True)
-    assert "Save policy" not in preview.text
-    saved = browser.submit(HERE, fields(preview.text))
-    assert saved.status_code == 403
-    assert service.get("/v1/admin/policy", by=role.value).json()["target_accuracy"] == 0.95
+    assert "Only administrators change it." in page
+    assert 'href="/cockpit/details#what-if"' in page
+    for setting in ("Overlap, in % of reviews</dt><dd>20", "A set with more than 2 of a, b and c"):
+        assert setting in page
+    assert 'action="/board/policy' not in page
+    for path in (HERE, f"{HERE}/preview"):
+        form = {"csrf": browser.token("/board"), "target_accuracy": "91"}
+        assert browser.submit(path, form).status_code == 403
+
+
+def unfolded(page: str) -> list[tuple[str, bool]]:
+    """Each disclosure under *Advanced*, and whether it is open."""
+    form = page.partition('action="/board/policy/preview"')[2]
+    found = re.findall(r'<details class="more[^"]*"( open)?>\s*<summary>(.*?)</summary>', form)
+    return [(re.sub("<[^>]*>", "", summary), bool(is_open)) for is_open, summary in found]
+
+
+def test_what_an_expert_sets_is_folded_until_it_differs_or_is_wrong(
+    service: Service, admin: Browser
+) -> None:
+    groups = ["Risk, and when to stop", "More audits", "Models", "Segments", "Rules"]
+    folded = [("Advanced", False), *((name, False) for name in groups), ("Add a rule", False)]
+    assert unfolded(admin.get(HERE).text) == folded
+    sent = fields(admin.get(HERE).text) | {"risk": ["12o"]}
+    refused = dict(unfolded(admin.submit(f"{HERE}/preview", sent).text))
+    assert refused["Advanced"]
+    assert next(is_open for name, is_open in refused.items() if name.startswith(groups[0]))
+    service.services.policy.change(SYSTEM, CHANGE, None)
+    shown = unfolded(admin.get(HERE).text)
+    assert shown[0] == ("Advanced", True)
+    risk = "Risk of a certificate, in %: 7; Minimum confidence, from 0 to 1: 0.3"
+    assert (f"{groups[0]} {risk}; Send automatically: no", False) in shown
+    assert ("Rules label a, &lt;b&gt;, night, at most, a requires, exactly one", False) in shown
+
+
+def test_a_link_fills_the_form_and_changes_nothing(service: Service, admin: Browser) -> None:
+    page = admin.get(f"{HERE}?threshold.value=0.55&target_accuracy=91&risk=50").text
+    assert "Nothing has changed yet." in page
+    sent = fields(page)
+    names = ("threshold.mode", "threshold.value", "target_accuracy", "risk")
+    assert [sent[name] for name in names] == [["fixed"], ["0.55"], ["91"], ["10"]]
+    assert service.services.policy.get(SYSTEM).fixed_threshold is None
+    assert "Nothing has changed yet." not in admin.get(HERE).text
+
+
+@pytest.mark.parametrize(
+    ("right", "checked", "says"), [(9, 9, "not shown"), (60, 60, "reached"), (0, 9, "missed")]
+)
+def test_a_preview_compares_what_is_sent_with_the_target(
+    service: Service, admin: Browser, right: int, checked: int, says: str
+) -> None:
+    for place in range(checked):
+        made = service.predict(f"0.9{place:02}").json()
+        labels = ["a", "b"] if place < right else ["z"]
+        path = f"/v1/predictions/{made['id']}/outcome"
+        service.post(path, by="client", json={"labels": labels, "source": "s"})
+    typed = {"target_accuracy": ["80"], "threshold.mode": ["fixed"], "threshold.value": ["0.8"]}
+    shown = admin.submit(f"{HERE}/preview", fields(admin.get(HERE).text) | typed).text
+    target = '<th scope="row">Target</th><td>95 %: not shown</td><td class="then">80 %: '
+    assert f"{target}{says}</td>" in shown
 
 
 def test_a_rule_on_a_misspelt_label_names_the_nearest(service: Service, admin: Browser) -> None:

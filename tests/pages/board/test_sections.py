@@ -44,9 +44,7 @@ def test_a_stranger_is_sent_to_sign_in(service: Service) -> None:
 def test_who_may_only_read_is_offered_no_change(service: Service, address: str, role: Role) -> None:
     shown = browser_of(service, role).get(address).text
     main = shown.partition("<main")[2].partition("</main>")[0]
-    forms = re.findall(r'method="post" action="([^"]+)"', main)
-    assert forms.count("/board/policy/preview") == len(forms)  # which changes nothing
-    assert main.count('method="post"') == len(forms)
+    assert 'method="post"' not in main
 
 
 def routes(router: object) -> Iterator[object]:
