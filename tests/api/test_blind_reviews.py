@@ -1,6 +1,7 @@
 """Who holds a blind task reads its suggestion at no address until they have answered."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,6 +16,7 @@ from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.webhooks import auto_sent
 from setwise.service.pages.board.sections import PAGES
+from setwise.service.stores import tables
 from tests.browsing import Browser
 from tests.fakes import START
 from tests.kit.edge import Service, assert_problem
@@ -76,17 +78,22 @@ class Held:
 
     def addresses(self) -> Iterator[str]:
         """Yield every address that can be read, with ids that lead to the prediction."""
-        unknown = "019b7a0b-0000-7000-9000-0000000000ff"
-        for path, operations in self.service.app.openapi()["paths"].items():
-            if "get" not in operations:
-                continue
-            for what in ("predictions", "annotations", "outcomes", "audit-events"):
-                address = path
-                for name, value in {**self.ids, "what": what}.items():
-                    address = address.replace(f"{{{name}}}", value)
-                yield "/".join(unknown if p.startswith("{") else p for p in address.split("/"))
-                if "{what}" not in path:
-                    break
+        return addresses(self.service, self.ids)
+
+
+def addresses(service: Service, ids: Mapping[str, str]) -> Iterator[str]:
+    """Yield every address that can be read, with these ids."""
+    unknown = "019b7a0b-0000-7000-9000-0000000000ff"
+    for path, operations in service.app.openapi()["paths"].items():
+        if "get" not in operations:
+            continue
+        for what in ("predictions", "annotations", "outcomes", "audit-events"):
+            address = path
+            for name, value in {**ids, "what": what}.items():
+                address = address.replace(f"{{{name}}}", value)
+            yield "/".join(unknown if p.startswith("{") else p for p in address.split("/"))
+            if "{what}" not in path:
+                break
 
 
 @pytest.mark.parametrize("name", ["lead", "admin"])
@@ -213,3 +220,31 @@ def test_no_page_shows_a_holder_the_suggestion(service: Service) -> None:
     reader.sign_in("ben")
     for address in ("/documents", of_document, f"/board/models/{held.ids['model_id']}"):
         assert SUGGESTED in reader.get(address).text
+
+
+def test_nothing_tells_whether_a_document_was_marked_on_arrival(service: Service) -> None:
+    service.predictors.predictor = None
+    made = [
+        service.predict(f"Fever and {word}.").json()["id"] for word in ("cough", "pain", "rash")
+    ]
+    task = service.post("/v1/reviews/claim", by="reviewer").json()
+    browser = Browser(service)
+    service.person("rosa", Role.REVIEWER)
+    browser.sign_in("rosa")
+    ids = {"prediction_id": made[0], "task_id": task["id"]}
+    pages = ["/", "/desk", "/account", f"/documents/{made[0]}", "/answers"]
+
+    def shown(marked: bool) -> dict[str, str]:
+        with service.database.engine.begin() as connection:
+            connection.execute(tables.review_tasks.update().values(marked=marked))
+        read = {
+            f"{role.value} {path}": service.get(path, by=role.value).text
+            for role in (Role.REVIEWER, Role.LEAD, Role.CLIENT)
+            for path in addresses(service, ids)
+            if path != "/metrics"  # the process's own figures move by themselves
+        }
+        read |= {path: browser.get(path).text for path in pages}
+        drawn = r'"request_id":"[^"]*"|name="csrf-token" content="[^"]+"|<p>As of .*'
+        return {path: re.sub(drawn, "", text) for path, text in read.items()}
+
+    assert shown(marked=True) == shown(marked=False)
