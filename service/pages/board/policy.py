@@ -1,4 +1,4 @@
-"""The policy page: how right what is sent must be, and how that is proved.
+"""The policy page: how right what is sent must be, and what certifies it.
 
 Its first screen shows the policy in force and the three fields that an owner decides; what an
 expert sets stands under *Advanced*. A change is previewed before it is saved.
@@ -216,7 +216,7 @@ PAGES = (
         _current,
         (PREVIEW, SAVE),
         name="Policy",
-        meaning="How right what is sent must be, and how that is proved.",
+        meaning="How right what is sent must be, and what certifies it.",
         needed=(Permission.INSPECT, Permission.REPORT),
         state=_state,
     ),

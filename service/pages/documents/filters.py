@@ -1,6 +1,7 @@
-"""The filters of a list of documents: a form, and an address that keeps them."""
+"""The filters of a list of documents: one search box, the others behind it, and an address."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from fastapi import Request
@@ -40,24 +41,21 @@ _ORDERS = (
     (Order.LEAST_CONFIDENT.value, "least confident first"),
     (Order.MOST_CONFIDENT.value, "most confident first"),
 )
+_USUAL = "order", [Order.NEWEST.value]
+"""What is sent when no order is chosen."""
 _QUEUES = (("", "any"), ("true", "ahead"), ("false", "not ahead"))
 _BEYOND_MODEL = (("", "any"), ("true", "some the model lacks"), ("false", "all in the model"))
+_TEXT: Mapping[str, Input] = {"text": Input("Search the texts")}
 _INPUTS: Mapping[str, Input] = {
-    "text": Input(
-        "Words in the text",
-        "or parts of words; in quotes whole words; a second or two after a document came",
-    ),
+    "state": select("State", _STATES),
     "label": Input("With label", labels="known"),
     "without_label": Input("Without label", labels="known"),
-    "state": select("State", _STATES),
     "audited": select("Audit", _AUDITS),
     "confidence_from": Input("Confidence from"),
-    "confidence_to": Input("below"),
+    "confidence_to": Input("Confidence below"),
     "created_from": Input("From (UTC)", widget="datetime-local"),
     "created_before": Input("Until (UTC)", widget="datetime-local"),
     "order": select("Order", _ORDERS),
-}
-_MORE: Mapping[str, Input] = {
     "final_label": Input("Decided with label", labels="known"),
     "without_final_label": Input("Decided without label", labels="known"),
     "beyond_model": select("Decided labels", _BEYOND_MODEL),
@@ -80,11 +78,32 @@ _LINKED: Mapping[str, str] = {
     "undelivered_to": "that a webhook did not accept",
 }
 _INSTANTS = ("created_from", "created_before")
-_LABELS = tuple(name for name, each in {**_INPUTS, **_MORE}.items() if each.labels)
+_LABELS = tuple(name for name, each in _INPUTS.items() if each.labels)
 
 
-FILTERS = (*_INPUTS, *_MORE, *_PEOPLE, *_LINKED)
+FILTERS = (*_TEXT, *_INPUTS, *_PEOPLE, *_LINKED)
 """Names in the address of a list; the address keeps every filter."""
+
+
+class Chip(NamedTuple):
+    """A filter in use, and the address of the list without it."""
+
+    words: str
+    without: str
+
+
+@dataclass(frozen=True)
+class SearchBar(ui.Filters):
+    """The heading of the list with its number of documents, the search box and the filters."""
+
+    macro = "search"
+    number: str = ""
+    """How many documents match, in words."""
+    chips: Sequence[Chip] = ()
+
+    def opened(self) -> bool:
+        """Whether one of the inputs that unfold has a fault."""
+        return any(name in self.filled.faults for name in self.more)
 
 
 class Search(NamedTuple):
@@ -110,11 +129,28 @@ class Search(NamedTuple):
         form = Filled(query)
         return cls(query, form, _read(query, form), params.get("after"))
 
-    def inputs(self, reviewers: Mapping[str, str], caller: Caller) -> ui.Filters:
+    def bar(self, reviewers: Mapping[str, str], caller: Caller, number: str) -> SearchBar:
         """Return the form; ``reviewers`` are names by id."""
         hidden = {name: Input(widget="hidden") for name in _LINKED if name in self.query}
-        more = {**_MORE, **_people(reviewers, caller, self.form)}
-        return ui.Filters(HERE, {**_INPUTS, **hidden}, self.form, more=more)
+        more = {**_INPUTS, **_people(reviewers, caller, self.form)}
+        chips = list(self._chips(more))
+        return SearchBar(
+            HERE, {**_TEXT, **hidden}, self.form, more=more, number=number, chips=chips
+        )
+
+    def _chips(self, inputs: Mapping[str, Input]) -> Iterator[Chip]:
+        for name, values in self.query.items():
+            rest = {other: texts for other, texts in self.query.items() if other != name}
+            if name in _LINKED:
+                yield Chip(f"only {_LINKED[name]}", address(**rest))
+                continue
+            for value in values if name in inputs and (name, values) != _USUAL else ():
+                others = [text for text in values if text != value]
+                shown = {key: label for key, label, *_ in inputs[name].choices}.get(value, value)
+                yield Chip(
+                    f"{inputs[name].label}: {shown}",
+                    address(**rest, **({name: others} if others else {})),
+                )
 
     def meant(self, vocabulary: Sequence[str]) -> Iterator[Markup]:
         """Yield, for each label that the model does not know, links to labels that are like it."""
@@ -135,15 +171,6 @@ class Search(NamedTuple):
     def _with(self, name: str, label: str, other: str) -> str:
         labels = [other if each == label else each for each in self.query[name]]
         return address(**{**self.query, name: labels})
-
-    def linked(self) -> Sequence[Markup]:
-        """Return what the filters of a link leave out, and the way back."""
-        narrowed = [words for name, words in _LINKED.items() if name in self.query]
-        if not narrowed:
-            return ()
-        rest = {name: values for name, values in self.query.items() if name not in _LINKED}
-        everything = ui.link(address(**rest), "Show all")
-        return (ui.text(ui.joined(f"Only documents {', '.join(narrowed)}. ", everything)),)
 
 
 def _read(query: Mapping[str, Sequence[str]], form: Filled) -> DocumentQuery | None:

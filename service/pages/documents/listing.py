@@ -1,4 +1,7 @@
-"""The list of documents: what matches the filters, and what to do with it."""
+"""The list of documents: which one am I looking for, and what became of it.
+
+Its first screen is a search box above rows of a line each.
+"""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -30,6 +33,8 @@ from setwise.service.services.documents.selections import MOST_EXPORTED
 from setwise.service.sign_in.sessions import Visit
 
 PAGE = 50
+FIRST_WORDS = 160
+"""Characters of a text that a row holds; the style sheet shows as many as there is room for."""
 REFRESH_S = 30
 """How often the rows of an open list are asked for again."""
 
@@ -81,14 +86,15 @@ def _live(
     columns = (
         ticked.column(),
         *_COLUMNS,
-        ui.Column("Checked", lambda document: _became(document, reviewers)),
+        ui.Column("State", lambda document: _state(document, reviewers)),
+        ui.Column("Received", lambda document: document.prediction.created_at),
     )
     empty = (
         ui.joined("No document matches. ", ui.link(HERE, "Show all."))
         if search.query
         else "No document has been sent to the service yet."
     )
-    parts: list[ui.Piece] = [ui.Table("Documents", columns, listed, empty, kind="dense")]
+    parts: list[ui.Piece] = [ui.Table("Documents", columns, listed, empty, kind="documents")]
     if others:
         more = plural(others, "other document is", "other documents are")
         link = ui.link(address(**search.query), "Show the list as it is now.")
@@ -124,18 +130,16 @@ def _shown(search: Search, services: Services, visit: Visit, ticked: TickedDocum
             for fault in refusal.faults:
                 search.form.blame(fault.pointer.removeprefix("/"), fault.detail)
     reviewers = services.documents.reviewers(visit.caller)
+    number = _number(matches) if matches and matches.number else ""
     view = ui.View(
-        "Documents",
+        "",
         [
             *ticked.report(matches.page.items if matches else ()),
-            search.inputs(reviewers, visit.caller),
-            *search.linked(),
+            search.bar(reviewers, visit.caller, number),
             *(_meant(services, visit, search) if matches and not matches.number else ()),
             *(_list(matches, search, ticked, reviewers) if matches else ()),
         ],
-        lead="Every document with what became of it. The address keeps your filters: bookmark it "
-        "to keep a search. Rows stay current; new documents wait behind a link, because whoever "
-        "has seen one is given no blind review of it.",
+        title="Documents",
     )
     status = HTTPStatus.UNPROCESSABLE_ENTITY if ticked.filled.faults else HTTPStatus.OK
     return page("documents.html", {"view": view}, visit=visit, status=status)
@@ -145,17 +149,19 @@ def _list(
     matches: Matches, search: Search, ticked: TickedDocuments, reviewers: Mapping[str, str]
 ) -> Sequence[ui.Piece]:
     listed, started = matches.page.items, search.after is None
-    more = matches.number >= MOST_COUNTED
-    count = (
-        f"more than {MOST_COUNTED - 1:,} documents" if more else plural(matches.number, "document")
-    )
+    count = _number(matches) if matches.number > len(listed) else ""
     return (
-        ui.status(count[0].upper() + count[1:]) if matches.number else Markup(""),
-        *ticked.bar(search.here, listed, count if matches.number > len(listed) else ""),
+        *ticked.bar(search.here, listed, count),
         _live(listed, search, ticked, reviewers),
-        ui.Pager(HERE, matches.page.next_after, search.query, started=started),
         *(_exports(search.filters, matches) if search.filters and listed else ()),
+        ui.Pager(HERE, matches.page.next_after, search.query, started=started),
     )
+
+
+def _number(matches: Matches) -> str:
+    if matches.number >= MOST_COUNTED:
+        return f"more than {MOST_COUNTED - 1:,} documents"
+    return plural(matches.number, "document")
 
 
 def _meant(services: Services, visit: Visit, search: Search) -> Sequence[Markup]:
@@ -171,15 +177,20 @@ def _exports(filters: DocumentQuery, matches: Matches) -> Sequence[Markup]:
     most = f" A file holds at most {MOST_EXPORTED:,}." if matches.number >= MOST_COUNTED else ""
     csv = ui.link(export_of(filters, Format.CSV.value), "CSV")
     lines = ui.link(export_of(filters, Format.JSON_LINES.value), "JSON Lines")
-    return (ui.text(ui.joined("Export all of them as ", csv, " or ", lines, ".", most)),)
+    links = ui.joined("Export all of them as ", csv, " or ", lines, ".", most)
+    return (ui.text(links, "exports"),)
 
 
 def _name(document: ListedDocument) -> Markup:
     return ui.link(of_document(document.prediction.id), name_of(document.prediction))
 
 
-def _predicted(prediction: Prediction) -> Markup:
-    return labels_of(prediction.scored.labels, absent="no model yet")
+def _first_words(document: ListedDocument) -> Markup:
+    text = document.prediction.document.text
+    if text is None:
+        return ui.quiet("no text")
+    words = " ".join(text[: 2 * FIRST_WORDS].split())[:FIRST_WORDS]
+    return Markup('<span dir="auto">{}</span>').format(words)
 
 
 def _confidence(prediction: Prediction) -> str:
@@ -187,36 +198,30 @@ def _confidence(prediction: Prediction) -> str:
     return "" if at is None else confidence(at)
 
 
-def _decision(document: ListedDocument) -> Markup:
-    prediction = document.prediction
-    sent = prediction.decision is Decision.AUTO
-    return ui.joined(
-        ui.badge("sent", "good") if sent else ui.badge("review", "warn"),
-        ui.sub(_REASONS[prediction.reason]),
-        ui.sub(posted_again(prediction)),
-    )
-
-
-def _became(document: ListedDocument, names: Mapping[str, str]) -> Markup:
-    waits = ui.badge("waits for review", "leased") if document.waiting else Markup("")
+def _state(document: ListedDocument, names: Mapping[str, str]) -> Markup:
+    """Return what became of a document, what is to be done, and why it was routed so."""
+    prediction, checked = document.prediction, bool(document.annotations or document.outcomes)
+    states = []
+    if prediction.decision is Decision.AUTO:
+        states.append(ui.badge("sent", "good"))
+    if document.contradicted:
+        states += [ui.badge("contradicted", "bad"), ui.sub(labels_of(document.final_labels))]
+    elif checked:
+        states.append(ui.badge("confirmed", "good"))
+    if document.waiting:
+        states.append(ui.badge("waits for review", "leased"))
     to = ", ".join(names.get(person, person) for person in document.assigned_to)
     facts = [f"assigned to {to}"] * bool(to) + ["ahead in the queue"] * document.prioritized
-    due_at = document.prediction.document.due_at
+    due_at = prediction.document.due_at
     if document.waiting and due_at is not None:
         facts.append(f"due {due_at:%-d %b %Y, %H:%M}")
-    skips = [f"skipped: {skip.reason}" for skip in document.skips]
-    waits = ui.joined(waits, ui.sub(", ".join(facts)), ui.sub("; ".join(skips)))
-    if not document.annotations and not document.outcomes:
-        return waits or ui.quiet("not checked")
-    if document.contradicted:
-        return ui.joined(
-            ui.badge("contradicted", "bad"), " ", waits, ui.sub(labels_of(document.final_labels))
-        )
-    return ui.joined(ui.badge("confirmed", "good"), " ", waits)
+    facts += [f"skipped: {skip.reason}" for skip in document.skips]
+    facts += filter(None, (_REASONS[prediction.reason], posted_again(prediction)))
+    return Markup(" ").join([*(states or [ui.badge("review", "warn")]), ui.sub("; ".join(facts))])
 
 
 _REASONS: Mapping[Reason, str] = {
-    Reason.ABOVE_THRESHOLD: "above the threshold",
+    Reason.ABOVE_THRESHOLD: "",
     Reason.BELOW_THRESHOLD: "below the threshold",
     Reason.AUDIT: "drawn for an audit",
     Reason.NO_THRESHOLD: "no threshold in force",
@@ -227,12 +232,9 @@ _REASONS: Mapping[Reason, str] = {
 }
 _COLUMNS: Sequence[ui.Column[ListedDocument]] = (
     ui.Column("Document", _name, "head"),
-    ui.Column("Received", lambda each: each.prediction.created_at),
+    ui.Column("Text", _first_words),
     ui.Column(
-        "Labels",
-        lambda each: labels_of(each.prediction.scored.labels, absent="no model yet"),
-        "wrap",
+        "Labels", lambda each: labels_of(each.prediction.scored.labels, absent="no model yet")
     ),
     ui.Column("Confidence", lambda document: _confidence(document.prediction), "count"),
-    ui.Column("Decision", _decision),
 )

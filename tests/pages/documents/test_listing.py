@@ -11,6 +11,7 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.pages.documents.filters import FILTERS
+from setwise.service.pages.documents.listing import FIRST_WORDS
 from tests.browsing import Browser
 from tests.kit.edge import Service
 
@@ -45,13 +46,40 @@ def test_a_filter_that_cannot_match_is_refused_at_its_field(
     assert "<table" not in response.text
 
 
+def chips(page: str) -> list[tuple[str, str]]:
+    """The filters in use, and the address without each."""
+    found = re.findall(r'<li><a href="([^"]*)">([^<]*)<span class="unseen">: remove</span>', page)
+    return [(html.unescape(words), html.unescape(address)) for address, words in found]
+
+
+def test_each_filter_in_use_can_be_removed(service: Service, browser: Browser) -> None:
+    service.predict("0.5")
+    values = ["text=note", "state=waiting", "label=a", "label=b", "confidence_from=0.4"]
+    shown = chips(browser.get(f"/documents?{'&'.join(values)}&order=newest").text)
+    names = ["State: waits for review", "With label: a", "With label: b", "Confidence from: 0.4"]
+    assert [words for words, _ in shown] == names
+    for value, (_, address) in zip(values[1:], shown, strict=True):
+        rest = {each for each in values if each != value} | {"order=newest"}
+        assert set(address.removeprefix("/documents?").split("&")) == rest
+    assert chips(browser.get("/documents?order=oldest").text) == [
+        ("Order: oldest first", "/documents")
+    ]
+
+
+def test_a_row_has_the_first_words_of_a_text(service: Service, browser: Browser) -> None:
+    body = {"document": {"text": " \n 0." + "5" * 900}}
+    service.post("/v1/predictions", by="client", json=body)
+    page = browser.get("/documents").text
+    (words,) = re.findall(r'<td><span dir="auto">(.*?)</span></td>', page)
+    assert words == "0." + "5" * (FIRST_WORDS - 2)
+
+
 def test_a_link_can_narrow_a_list_by_what_the_form_does_not_ask(
     service: Service, browser: Browser
 ) -> None:
     service.predict("0.5")
     shown = browser.get("/documents?client_id=nobody&state=waiting").text
-    assert "of one client" in shown
-    assert '<a href="/documents?state=waiting">Show all</a>' in shown
+    assert ("only of one client", "/documents?state=waiting") in chips(shown)
     assert '<input type="hidden" name="client_id" value="nobody">' in shown
 
 
@@ -80,7 +108,7 @@ def test_people_are_chosen_by_name(service: Service, browser: Browser) -> None:
     shown = browser.get(f"/documents?reviewer={ann}&assigned_to=gone").text
     assert f'<option value="{ann}" selected>Ann</option>' in shown
     assert '<option value="gone" selected>gone</option>' in shown
-    assert '<details class="more" open>' in shown
+    assert ("Submitted by: Ann", "/documents?assigned_to=gone") in chips(shown)
     assert "selected>me</option>" in browser.get("/documents?assigned_to=me").text
 
 
@@ -163,7 +191,7 @@ def test_rows_of_an_open_list_change_in_place(service: Service, browser: Browser
     for confidence in ("0.5", "0.6"):
         service.predict(confidence)
     shown = browser.get("/documents?state=waiting").text
-    assert shown.count("waits for review") == 3  # and the filter
+    assert shown.count("waits for review") == 4  # and the filter and its chip
     task = service.post("/v1/reviews/claim", by="reviewer").json()
     version = {"If-Match": str(task["version"])}
     path = f"/v1/reviews/{task['id']}/complete"

@@ -40,7 +40,7 @@ def test_ticked_documents_are_assigned_and_put_first(service: Service, browser: 
     assert said(press(browser, "prioritize", all="yes", listed=[other])) == (
         "1 document put first in the queue."
     )
-    assert ">ahead in the queue<" in browser.get("/documents").text
+    assert ">ahead in the queue" in browser.get("/documents").text
     assert "anyone may review" in said(press(browser, "assign", id=first))
 
 
@@ -91,7 +91,7 @@ def test_many_documents_are_changed_after_a_question_and_only_those_it_counted(
     at = "/documents?state=waiting&confidence_to=0.41"
     asked = press(browser, "prioritize", at=at, matching="yes").text
     assert "11 documents will be put first in the queue." in asked
-    assert ">ahead in the queue<" not in browser.get("/documents").text
+    assert ">ahead in the queue" not in browser.get("/documents").text
     waiting(service, "0.35")
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', asked))
     assert set(fields["id"].split(",")) == set(ids[:11])
