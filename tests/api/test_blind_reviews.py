@@ -237,9 +237,11 @@ def test_nothing_tells_whether_a_document_was_marked_on_arrival(service: Service
     def shown(marked: bool) -> dict[str, str]:
         with service.database.engine.begin() as connection:
             connection.execute(tables.review_tasks.update().values(marked=marked))
-        read = {path: service.get(path, by="reviewer").text for path in addresses(service, ids)}
+        paths = set(addresses(service, ids)) - {"/metrics"}  # where the process moves by itself
+        read = {path: service.get(path, by="reviewer").text for path in paths}
         read |= {f"page {path}": browser.get(path).text for path in pages}
         drawn = r'"request_id":"[^"]*"|name="csrf[^>]+|<p>As of .*'
         return {path: re.sub(drawn, "", text) for path, text in read.items()}
 
-    assert shown(marked=True) == shown(marked=False)
+    before, after = shown(marked=True), shown(marked=False)
+    assert {path for path in before if before[path] != after[path]} == set()
