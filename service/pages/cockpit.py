@@ -1,4 +1,4 @@
-"""The cockpit: what leads look at to decide whether to trust the machine."""
+"""The cockpit: is what is sent right enough, how much is automatic, and what waits."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -73,6 +73,15 @@ class LabelTableQuery(CockpitQuery):
     page: int = 1
 
 
+@dataclass(frozen=True)
+class FigureSection:
+    """Figures of the details that unfold together."""
+
+    id: str
+    name: str
+    figures: Sequence[Figure]
+
+
 Leads = Annotated[Visit, Depends(who_may(Permission.REPORT))]
 QueryOf = Annotated[CockpitQuery, Depends()]
 
@@ -98,11 +107,28 @@ def show(services: ServicesOf, visit: Leads, query: QueryOf) -> Response:
 def details(services: ServicesOf, visit: Leads, query: QueryOf) -> Response:
     """Show what else is known, and what another threshold would do."""
     seen = services.reports.cockpit(visit.caller, query, segment=query.segment)
+    answer, may_change = (
+        _what_if(services, visit.caller, query),
+        visit.caller.may(Permission.ADMINISTER),
+    )
+    figures = _with_documents(seen, (make(seen) for make in FURTHER))
+    watched = [make(services, visit.caller, seen) for make in WATCHED]
     values = {
-        "figures": _with_documents(seen, (make(seen) for make in FURTHER)),
-        "watched": [make(services, visit.caller, seen) for make in WATCHED],
-        "what_if": what_if.show(_what_if(services, visit.caller, query)),
-        "may_change": visit.caller.may(Permission.ADMINISTER),
+        "sections": [
+            FigureSection("work", "Reading", [figures["queue"], figures["effort"]]),
+            FigureSection(
+                "calibration", "Confidence", [figures["reliability"], figures["confidence"]]
+            ),
+            FigureSection(
+                "errors",
+                "Where the errors are",
+                [figures[name] for name in ("labels", "pairs", "sources", "sizes")],
+            ),
+            FigureSection("watch", "Safeguards", watched),
+        ],
+        "what_if": what_if.show(answer),
+        "may_change": may_change,
+        "use_it": _use(answer) if may_change else "",
     }
     return page("cockpit_details.html", values | _frame(seen, query), visit=visit)
 
@@ -197,6 +223,15 @@ def _what_if(services: Services, caller: Caller, query: CockpitQuery) -> WhatIf:
         target_accuracy=query.target_accuracy,
         segment=query.segment,
     )
+
+
+def _use(answer: WhatIf) -> str:
+    """Return the address of the policy's form with the tried threshold; empty if there is none."""
+    threshold, target = answer.then.threshold, answer.after.target_accuracy
+    if not answer.tried or threshold is None or answer.before.values:
+        return ""
+    filled = {"threshold.value": f"{threshold:.10g}", "target_accuracy": f"{100 * target:.10g}"}
+    return f"/board/policy?{urlencode(filled)}"
 
 
 def _frame(seen: Glance, query: CockpitQuery) -> dict[str, object]:

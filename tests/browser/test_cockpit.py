@@ -89,8 +89,11 @@ def test_the_details_follow_what_happens_until_a_reader_tries_something(sign_in:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     before = page.locator("#details").element_handle()
+    page.get_by_text("Safeguards").last.click()
+    page.get_by_role("heading", level=1).click()
     page.clock.run_for(61_000)
     until(page, lambda: not before.evaluate("it => it.isConnected"))
+    expect(page.locator("#breaker")).to_be_visible()
     page.get_by_label("Try a threshold").fill("0.3")
     expect(page.locator(".slider output")).to_have_text(re.compile(r"^0\.300: \d"))
     page.get_by_role("heading", level=1).click()
@@ -99,10 +102,32 @@ def test_the_details_follow_what_happens_until_a_reader_tries_something(sign_in:
     expect(page.locator(".slider output")).to_have_text(re.compile(r"^0\.300: \d"))
 
 
-def test_an_administrator_is_led_to_where_it_can_be_put_into_force(sign_in: SignIn) -> None:
+def test_an_administrator_takes_a_tried_threshold_to_the_form_of_the_policy(
+    sign_in: SignIn, site: Site
+) -> None:
     page = sign_in("admin", "/cockpit/details?threshold=0.5")
-    page.get_by_role("link", name="Change the policy").click()
-    expect(page).to_have_url(re.compile("/board/policy$"))
+    page.get_by_role("link", name="Use this threshold").click()
+    expect(page.get_by_label("Fixed threshold")).to_have_value("0.5")
+    expect(page.get_by_label("Fixed by hand")).to_be_checked()
+    assert_accessible(page)
+    page.get_by_role("button", name="Preview").click()
+    effect = page.get_by_role("region", name="Effect of your changes")
+    expect(effect.get_by_role("row", name="Threshold")).to_contain_text("0.5")
+    assert site.services.policy.get(SYSTEM).fixed_threshold == 0.7
+
+
+def unfold(page: Page) -> None:
+    """Open every section of the details."""
+    page.evaluate("document.querySelectorAll('.fold').forEach((it) => { it.open = true; })")
+
+
+def test_a_link_to_a_figure_unfolds_its_section(sign_in: SignIn) -> None:
+    page = sign_in("lead", "/cockpit/details#reliability")
+    expect(page.get_by_role("heading", name="Is confidence calibrated?")).to_be_visible()
+    expect(page.get_by_role("heading", name="Labels with the most errors")).to_be_hidden()
+    page.get_by_text("Where the errors are").click()
+    expect(page.get_by_role("heading", name="Labels with the most errors")).to_be_visible()
+    assert_accessible(page)
 
 
 FONT_SIZES = """() => [...document.querySelectorAll(".chart")].map((chart) => {
@@ -121,6 +146,7 @@ OVERFLOWS = """() => Object.fromEntries([...document.querySelectorAll(".chart-bo
 
 def test_words_in_charts_stay_large_enough_to_read(sign_in: SignIn) -> None:
     page = sign_in("lead", "/cockpit/details?threshold=0.5")
+    unfold(page)
     for width in (1280, 1000, 640, 320):
         page.set_viewport_size({"width": width, "height": 900})
         sizes = page.evaluate(FONT_SIZES)
@@ -130,6 +156,7 @@ def test_words_in_charts_stay_large_enough_to_read(sign_in: SignIn) -> None:
 
 def test_a_chart_scrolls_in_a_box_of_its_own(sign_in: SignIn) -> None:
     page = sign_in("lead", "/cockpit/details?threshold=0.5")
+    unfold(page)
     assert {tuple(each) for each in page.evaluate(OVERFLOWS).values()} == {(False, False, -1)}
     page.set_viewport_size({"width": 640, "height": 900})
     expect(page.locator("#what-if .chart-box")).to_have_attribute("tabindex", "0")
@@ -166,6 +193,7 @@ AXES = """() => [...document.querySelectorAll(".beside")].map((axis) => {
 
 def test_the_axes_upwards_stay_in_sight_and_where_they_belong(sign_in: SignIn) -> None:
     page = sign_in("lead", "/cockpit/details?threshold=0.5")
+    unfold(page)
     for width, end in itertools.product((1280, 820, 640, 390), (0, 10_000)):
         page.set_viewport_size({"width": width, "height": 900})
         for box in page.locator(".chart-box").all():
@@ -183,6 +211,7 @@ def test_the_axes_upwards_stay_in_sight_and_where_they_belong(sign_in: SignIn) -
 
 def test_paper_shows_whole_charts_and_open_tables_and_nothing_to_press(sign_in: SignIn) -> None:
     page = sign_in("lead", "/cockpit/details?threshold=0.5")
+    unfold(page)
     page.locator("#what-if").get_by_text("Numbers of What if").click()
     Look("print", PAPER).at(page)
     axes = page.evaluate(AXES)

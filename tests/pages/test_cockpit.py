@@ -262,8 +262,29 @@ def test_another_threshold_is_looked_at_and_nothing_changes(
     row = re.search(rf"{name}</th><td>(.+?)</td><td class=\"then\">(.+?)</td>", page)
     assert row is not None
     assert row.groups() == ("10 (11.1 %)", "30 (33.3 %)")
+    assert "Use this threshold" not in page
     assert "Tried</th>" in browser.get("/cockpit/details?target_accuracy=0.9").text
     assert service.services.policy.get(SYSTEM) == before
+
+
+def test_who_may_change_the_policy_takes_over_what_was_tried(service: Service) -> None:
+    worked(service)
+    service.person("ada", Role.ADMIN)
+    admin = Browser(service)
+    admin.sign_in("ada")
+
+    def offered(query: str) -> list[str]:
+        page = admin.get(f"/cockpit/details?{query}").text
+        return re.findall(r'href="(/board/policy[^"]*)">(?:Use|Change)', page)
+
+    address = "/board/policy?threshold.value=0.6&amp;target_accuracy=95"
+    assert offered("threshold=0.6") == [address]
+    assert offered("") == []
+    # Each segment has a threshold of its own, and the form of the policy has none of them.
+    service.fix_threshold(0.8, segment_by=SegmentBy("site"), segments=(GateState("north"),))
+    body = {"document": {"text": "0.9"}, "metadata": {"site": "north"}}
+    service.post("/v1/predictions", by="client", json=body)
+    assert offered("threshold=0.6&segment=north") == ["/board/policy"]
 
 
 @pytest.mark.parametrize("query", ["threshold=2", "target_accuracy=1", "days=0", "days=100000"])

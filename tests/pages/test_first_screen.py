@@ -43,7 +43,9 @@ class _FirstWords(HTMLParser):
             self.words += data.split()
 
 
-@pytest.mark.parametrize("address", ["/", "/board", "/board/policy", "/cockpit"])
+@pytest.mark.parametrize(
+    "address", ["/", "/board", "/board/policy", "/cockpit", "/cockpit/details"]
+)
 @pytest.mark.parametrize("role", [Role.LEAD, Role.ADMIN])
 def test_a_page_shows_at_most_250_words_at_first(
     service: Service, address: str, role: Role

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from setwise.models.figures.chart import (
     Axis,
@@ -165,10 +166,9 @@ def _groups_says(groups: Sequence[GroupErrors], name_of: Callable[[GroupErrors],
         share = known[0].accuracy
         return (
             f"All checked documents are “{name_of(known[0])}”: {percent(share.value)} of their "
-            f"sets are right (between {percent(share.low)} and {percent(share.high)}). "
-            f"{share.correction}"
-        ).rstrip()
-    worst = min(known, key=lambda group: group.accuracy.value or 0.0)
+            f"sets are right (between {percent(share.low)} and {percent(share.high)})."
+        )
+    worst = _worst(known)
     best = max(known, key=lambda group: group.accuracy.low or 0.0)
     share = worst.accuracy
     apart = (share.high or 1.0) < (best.accuracy.low or 0.0)
@@ -181,8 +181,11 @@ def _groups_says(groups: Sequence[GroupErrors], name_of: Callable[[GroupErrors],
             if apart
             else "The bounds overlap: chance alone may explain the differences."
         )
-        + (f" {share.correction}" if share.correction else "")
     )
+
+
+def _worst(known: Sequence[GroupErrors]) -> GroupErrors:
+    return min(known, key=lambda group: group.accuracy.value or 0.0)
 
 
 def _by_group(
@@ -214,6 +217,7 @@ def _by_group(
     known = [group for group in groups if group.accuracy.value is not None]
     if not known:
         return figure
+    figure = replace(figure, method=_worst(known).accuracy.correction)
     names = [named(group) for group in known]
     marks: list[Mark] = [
         _only_names(names),

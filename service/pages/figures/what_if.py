@@ -99,6 +99,7 @@ def _figure(answer: WhatIf) -> Figure:
         ],
         empty="There are no documents yet to try a policy on.",
         terms=("threshold", "sent automatically", "accuracy"),
+        method=answer.then.accuracy.correction,
         legend=_LEGEND if answer.seconds is not None else _LEGEND[:2],
         whole=True,
         end_first=True,
@@ -173,8 +174,7 @@ def _says(answer: WhatIf) -> str:
         if forecast.accuracy.value is not None
         else "of which an unknown share is right, as too few were audited"
     )
-    correction = forecast.accuracy.correction
-    return f"{first} {subject} {sends}, {right}, and {left} {correction}".strip()
+    return f"{first} {subject} {sends}, {right}, and {left}".strip()
 
 
 def _many(forecast: Forecast) -> str:

@@ -12,7 +12,8 @@ async function refresh(part) {
   const made = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = made.getElementById(part.id);
   if (!fresh) return null;
-  // Do not replace a part that has the focus, or in which the reader has opened or typed something.
+  // A section that is unfolded stays so. Do not replace a part that has the focus, or in which the reader has opened or typed something.
+  for (const { id } of part.querySelectorAll("details[id][open]")) fresh.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
   const open = (of) => of.querySelectorAll("details[open]").length;
   if ("touched" in part.dataset || part.contains(document.activeElement) || open(part) > open(fresh)) return part;
   for (const box of part.querySelectorAll("input:checked")) {
