@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from setwise.service.domain.accounts.callers import SYSTEM
-from tests.browser.watching import PAPER, Look, assert_accessible, until
+from tests.browser.watching import PAPER, WIDE, Look, assert_accessible, until
 from tests.kit.browser import N_DOCUMENTS, Site
 
 SignIn = Callable[..., Page]
@@ -35,6 +35,16 @@ def test_a_lead_looks_at_another_threshold_before_anything_changes(
     expect(page.get_by_text("Nothing has changed.")).to_be_visible()
     expect(page.locator("#what-if svg[role=img]")).to_contain_text("tried 0.3")
     assert site.services.policy.get(SYSTEM) == before
+
+
+@pytest.mark.parametrize(
+    ("login", "address"),
+    [("reviewer", "/"), ("lead", "/"), ("admin", "/"), ("lead", "/cockpit"), ("admin", "/cockpit")],
+)
+def test_start_and_cockpit_fit_one_screen(sign_in: SignIn, login: str, address: str) -> None:
+    page = sign_in(login, address)
+    page.set_viewport_size({"width": WIDE, "height": 900})
+    assert page.evaluate("document.documentElement.scrollHeight") <= 900
 
 
 def test_words_and_numbers_open_where_they_stand(sign_in: SignIn) -> None:

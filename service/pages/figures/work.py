@@ -48,6 +48,8 @@ ROUTES = (
     ("waiting", "to a reviewer"),
 )
 WIDE, HALF = 920, 560
+LOW = 185
+"""Height of a chart of the cockpit's first page, which fits one screen."""
 FORECAST_DAYS = 7
 
 
@@ -82,6 +84,7 @@ def volume(seen: Glance) -> Figure:
         Axis(0, len(seen.rows), dates(seen.rows)),
         Axis(0, most, count_ticks(most), f"documents per {seen.pace}"),
         width=HALF,
+        height=LOW,
     )
     return drawn(figure, frame, [Bars(bars)])
 
@@ -158,13 +161,14 @@ def accuracy(seen: Glance) -> Figure:
             "sent",
         ),
         *(LineMark([(place + 0.15, y), (place + 0.85, y)], "link") for place, y in promises),
-        # On top, where its label can be read.
-        RuleMark(target, "warn", f"target {exactly(target)}", level=True),
+        # On top, where its label can be read, and away from the newest week.
+        RuleMark(target, "warn", f"target {exactly(target)}", level=True, left=True),
     ]
     frame = ChartFrame(
         Axis(0, len(seen.weeks), dates(seen.weeks), "week from"),
         Axis(floor, 1.0, percent_ticks(floor, 1.0)),
         width=HALF,
+        height=LOW,
     )
     return drawn(figure, frame, marks)
 
