@@ -38,6 +38,25 @@ def lies_open(page: Page, part: Locator) -> bool:
     )
 
 
+WORDS = """() => {
+  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  const words = [];
+  while (walker.nextNode()) {
+    const around = walker.currentNode.parentElement;
+    if (around.closest("article, .unseen, option") || !around.checkVisibility()) continue;
+    words.push(...walker.currentNode.textContent.split(/\\s+/).filter(Boolean));
+  }
+  return words;
+}"""
+MOST_WORDS = 120
+
+
+def test_few_words_stand_beside_the_document(desk: Page) -> None:
+    words = desk.evaluate(WORDS)
+    assert "Submit" in words
+    assert len(words) <= MOST_WORDS, words
+
+
 MANY_SETS = [MANY, MANY[:-1], MANY[4:], MANY[:3], MANY[:2], [*MANY, "storm"]]
 
 
