@@ -1,4 +1,7 @@
-"""The cockpit: is what is sent right enough, how much is automatic, and what waits."""
+"""The cockpit: what leads look at to decide whether to trust the machine.
+
+Question: is what is sent right enough, how much is automatic, and what waits?
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,7 @@
-"""The review desk: the page, and what its script asks for, with the same services as the API."""
+"""The review desk: the page, and what its script asks for, with the same services as the API.
+
+Question: which labels apply to this document?
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""Signing in and out, and the page on which people change their password."""
+"""Signing in and out, and the page on which people change their password.
+
+Question: who are you?
+"""
 
 import hmac
 import json

@@ -1,4 +1,7 @@
-"""Server-rendered pages: they work without JavaScript and load nothing from elsewhere."""
+"""Server-rendered pages: they work without JavaScript and load nothing from elsewhere.
+
+Question: how does the service stand, and what needs me now?
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

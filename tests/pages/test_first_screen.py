@@ -1,11 +1,15 @@
-"""How many words a page shows before the first click."""
+"""How many words a page shows before the first click, and which question it answers."""
 
+import sys
 from html.parser import HTMLParser
 
 import pytest
 
 from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.predictions import Document, Submission
+from setwise.service.pages import cockpit, desk, sign_in, start
+from setwise.service.pages.board.sections import PAGES
+from setwise.service.pages.documents import document, listing, recent, trial
 from tests.browsing import Browser
 from tests.kit.edge import Service
 
@@ -66,3 +70,11 @@ def test_a_page_shows_at_most_250_words_at_first(
     page = _FirstWords()
     page.feed(browser.get(address).text)
     assert 30 <= len(page.words) <= 250, " ".join(page.words)
+
+
+def test_each_module_of_pages_names_the_question_that_it_answers() -> None:
+    modules = {page.show.__module__ for page in PAGES}
+    modules |= {each.__name__ for each in (cockpit, desk, sign_in, start)}
+    modules |= {each.__name__ for each in (document, listing, recent, trial)}
+    silent = [name for name in modules if "\n\nQuestion: " not in (sys.modules[name].__doc__ or "")]
+    assert silent == []

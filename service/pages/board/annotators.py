@@ -1,4 +1,7 @@
-"""Groups of annotators: who belongs to which, and their error rates."""
+"""Groups of annotators: who belongs to which, and their error rates.
+
+Question: whose answers can be relied on?
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, NamedTuple

@@ -1,4 +1,7 @@
-"""The audit trail: who did what, from where, to what."""
+"""The audit trail: who did what, from where, to what.
+
+Question: who did that?
+"""
 
 import json
 from collections.abc import Mapping, Sequence

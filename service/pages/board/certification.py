@@ -1,4 +1,7 @@
-"""Certificates and the breaker: what audits prove, and when sending stops."""
+"""Certificates and the breaker: what audits prove, and when sending stops.
+
+Question: what have audits shown, and is sending stopped?
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields

@@ -1,4 +1,7 @@
-"""Jobs: progress, results and errors; cancel one, or retry one."""
+"""Jobs: progress, results and errors; cancel one, or retry one.
+
+Question: is it done yet, and if not, why?
+"""
 
 from collections.abc import Mapping, Sequence
 

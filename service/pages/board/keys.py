@@ -1,4 +1,7 @@
-"""API keys: which programs call the service."""
+"""API keys: which programs call the service.
+
+Question: which programs may call the service?
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,7 @@
-"""The catalogue of labels: what people can choose, and what leads decide on proposed ones."""
+"""The catalogue of labels: what people can choose, and what leads decide on proposed ones.
+
+Question: which labels can people choose, and which proposals wait for me?
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

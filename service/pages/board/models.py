@@ -1,4 +1,7 @@
-"""Models: verify one, run it in the shadow of the active one, compare them, activate it."""
+"""Models: verify one, run it in the shadow of the active one, compare them, activate it.
+
+Question: is the new model better than the active one?
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated

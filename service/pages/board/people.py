@@ -1,4 +1,7 @@
-"""People: who signs in, and in which role."""
+"""People: who signs in, and in which role.
+
+Question: who may sign in, and in which role?
+"""
 
 from collections.abc import Sequence
 from http import HTTPStatus

@@ -1,5 +1,6 @@
-"""The policy page: how right what is sent must be, and what certifies it.
+"""The policy: change it in a form, preview the effect, save it.
 
+Question: how right must what is sent be, and what certifies it?
 Its first screen shows the policy in force and the three fields that an owner decides; what an
 expert sets stands under *Advanced*. A change is previewed before it is saved.
 """

@@ -1,4 +1,7 @@
-"""Calibrators: retrain one from reviews, read its report, activate it, roll back."""
+"""Calibrators: retrain one from reviews, read its report, activate it, roll back.
+
+Question: are the confidences still honest, and would a new calibrator help?
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

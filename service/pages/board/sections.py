@@ -1,4 +1,7 @@
-"""The board: its sections in order, its first page and the settings."""
+"""The board: its sections in order, its first page and the settings.
+
+Question: which section needs me?
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Start: what is missing before a first model, and how far people are: labels, texts, readers."""
+"""Start: what is missing before a first model, and how far people are: labels, texts, readers.
+
+Question: what is missing before the first model?
+"""
 
 import shutil
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Webhooks and deliveries: which addresses get messages, and what became of each message."""
+"""Webhooks and deliveries: which addresses get messages, and what became of each message.
+
+Question: did every message arrive?
+"""
 
 import json
 from collections.abc import Sequence

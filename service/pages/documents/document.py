@@ -1,4 +1,7 @@
-"""One document: its prediction, and all that happened to it."""
+"""One document: its prediction, and all that happened to it.
+
+Question: what became of this document, and why?
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated

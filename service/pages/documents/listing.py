@@ -1,5 +1,6 @@
-"""The list of documents: which one am I looking for, and what became of it.
+"""The list of documents: what matches the filters, and what to do with it.
 
+Question: which document am I looking for, and what became of it?
 Its first screen is a search box above rows of a line each.
 """
 

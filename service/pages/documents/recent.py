@@ -1,4 +1,7 @@
-"""What a reviewer answered before, to read again and to correct."""
+"""What a reviewer answered before, to read again and to correct.
+
+Question: was my answer right?
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""A text to try: what would happen to it, without a trace."""
+"""A text to try: what would happen to it, without a trace.
+
+Question: what would happen to this text?
+"""
 
 from collections.abc import Sequence
 from http import HTTPStatus
