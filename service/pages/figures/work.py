@@ -162,7 +162,7 @@ def accuracy(seen: Glance) -> Figure:
         ),
         *(LineMark([(place + 0.15, y), (place + 0.85, y)], "link") for place, y in promises),
         # On top, where its label can be read, and away from the newest week.
-        RuleMark(target, "warn", f"target {exactly(target)}", level=True, left=True),
+        RuleMark(target, "warn", f"target {exactly(target)}", level=True, left=True, below=True),
     ]
     frame = ChartFrame(
         Axis(0, len(seen.weeks), dates(seen.weeks), "week from"),
