@@ -221,15 +221,16 @@ def _state(document: ListedDocument, names: Mapping[str, str]) -> Markup:
     return Markup(" ").join([*(states or [ui.badge("review", "warn")]), ui.sub("; ".join(facts))])
 
 
+# In a word; the confidence beside it says what the threshold did.
 _REASONS: Mapping[Reason, str] = {
     Reason.ABOVE_THRESHOLD: "",
-    Reason.BELOW_THRESHOLD: "below the threshold",
-    Reason.AUDIT: "drawn for an audit",
-    Reason.NO_THRESHOLD: "no threshold in force",
-    Reason.OUT_OF_DOMAIN: "unknown to the model",
-    Reason.BREAKER: "the breaker had tripped",
-    Reason.RULE: "held back by a rule",
-    Reason.NO_MODEL: "there was no model yet",
+    Reason.BELOW_THRESHOLD: "",
+    Reason.AUDIT: "audit",
+    Reason.NO_THRESHOLD: "no threshold",
+    Reason.OUT_OF_DOMAIN: "unlike others",
+    Reason.BREAKER: "breaker",
+    Reason.RULE: "rule",
+    Reason.NO_MODEL: "no model",
 }
 _COLUMNS: Sequence[ui.Column[ListedDocument]] = (
     ui.Column("Document", _name, "head"),
