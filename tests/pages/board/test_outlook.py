@@ -34,7 +34,7 @@ def test_a_lead_sees_how_many_audits_and_weeks_a_certificate_takes(
     for _ in range(3):
         service.predict("0.97")
     page = lead.get(f"{PAGE}?rate=12").text
-    assert "more audits would probably certify a threshold." in page
+    assert "more audits would probably certify a threshold for 80 %." in page
     assert "The next attempt comes by itself after" in page
     assert "At the present rate of 4 %, " in page
     assert "At 12 %, " in page
