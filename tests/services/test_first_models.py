@@ -77,7 +77,9 @@ def test_models_of_490_answers_do_not_promise_too_much(
         pairs: Texts = [
             (dataset.texts[row], tuple(names[dataset.Y[[row]].indices])) for row in drawn
         ]
-        found.append(excess(pairs[:ANSWERS], pairs[ANSWERS:], tmp_path / str(seed), preset))
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        found.append(excess(pairs[:ANSWERS], pairs[ANSWERS:], folder, preset))
     over, error = np.array(found).T
     assert (over <= 3.0 * error).all()
     assert over.mean() <= 2.0 * np.sqrt((error**2).sum()) / len(found)
