@@ -3,7 +3,10 @@
 # ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from setwise.service.cli.doctor import Finding, Verdict
@@ -12,6 +15,9 @@ if TYPE_CHECKING:
     from setwise.service.settings import Settings
 
 _PATIENCE_S = 5.0
+_IN_ALL_S = 30.0
+"""How long a check may take. Libraries wait for minutes, or while a byte comes now and then."""
+
 _TRIED = ".setwise-doctor"
 """Folder of the object that is written and deleted again."""
 
@@ -19,10 +25,35 @@ _TRIED = ".setwise-doctor"
 def reachable(settings: "Settings") -> Iterator[Finding]:
     """Yield a finding for each object store, provider and collector of the settings."""
     for name in ("artifact_url", "files_url"):
-        yield from _store(name, getattr(settings, name))
+        url = getattr(settings, name)
+        yield from _in_time("store", url, partial(_store, name, url))
     if settings.oidc_issuer:
-        yield _provider(settings)
+        yield from _in_time("sign-in", settings.oidc_issuer, lambda: [_provider(settings)])
     yield from _collector(settings)
+
+
+def _in_time(name: str, url: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """Return what a check finds, or that nothing has answered in time."""
+    from setwise.service.settings import without_secrets
+
+    done: SimpleQueue[list[Finding] | Exception] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put(list(check()))
+        except Exception as error:  # noqa: BLE001 - raised below
+            done.put(error)
+
+    Thread(target=run, daemon=True).start()  # which ends with the command, done or not
+    try:
+        found = done.get(timeout=_IN_ALL_S)
+    except Empty:
+        seen = f"{without_secrets(url)} has not answered within {_IN_ALL_S:.0f} seconds"
+        cure = "see whether this machine may reach it, and whether it works"
+        return [Finding(name, seen, cure, Verdict.FAULT)]
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _store(name: str, url: str) -> Iterator[Finding]:

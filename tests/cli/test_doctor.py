@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
 import httpx
@@ -15,7 +16,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from sqlalchemy import text
 
-from setwise.service.cli import doctor
+from setwise.service.cli import doctor, reachability
 from setwise.service.domain.labels import UNNAMED
 from setwise.service.domain.predictions import Decision
 from setwise.service.stores import database as engines
@@ -342,3 +343,16 @@ def test_an_object_store_is_written_and_read(
     assert (status, checks["store"]["verdict"]) == (1, "fault")
     assert "Access Denied" in checks["store"]["seen"]
     assert "SETWISE_FILES_URL" in checks["store"]["cure"]
+
+
+def test_a_store_that_never_answers_is_not_waited_for(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up = Event()
+    monkeypatch.setenv("SETWISE_FILES_URL", "memory://doctor/files")
+    monkeypatch.setattr(MemoryFileSystem, "_open", lambda *_, **__: given_up.wait())
+    monkeypatch.setattr(reachability, "_IN_ALL_S", 0.1)
+    status, checks = examined(capsys)
+    given_up.set()
+    assert (status, checks["store"]["verdict"]) == (1, "fault")
+    assert "has not answered within" in checks["store"]["seen"]
