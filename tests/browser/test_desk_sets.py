@@ -216,6 +216,7 @@ def test_a_key_of_ones_own_is_kept_and_named_wherever_the_key_was(desk: Page) ->
     expect(desk.get_by_label("Key: Skip")).to_have_value("l")
     assert_accessible(desk)
     desk.reload()
+    expect(desk.locator("#work")).to_have_attribute("data-task", first)
     expect(desk.locator("#later kbd")).to_have_text("s")
     expect(desk.locator("#skip")).to_have_attribute("aria-keyshortcuts", "l")
     settle(desk)
