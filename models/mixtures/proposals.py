@@ -108,8 +108,8 @@ def propose_mixture(
     """Return candidates of a conditional Bernoulli mixture, alone or with others.
 
     With ``union``, candidates of independent labels and of voters are added, and votes are features
-    of all. Several fits are averaged, of boosted experts none. With ``experts="separate"`` each
-    component has classifiers of its own, linear in the features, as in the papers.
+    of all. Several fits are averaged, of boosted experts none. With ``experts="separate"``,
+    components share no classifiers; these are linear in the features, as in the papers.
     """
     if experts == "boosted":
         mixture, per_fold = _fit_boosted(X, Y, n_components, n_jobs=n_jobs, seed=seed)

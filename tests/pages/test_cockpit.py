@@ -280,7 +280,7 @@ def test_who_may_change_the_policy_takes_over_what_was_tried(service: Service) -
     address = "/board/policy?threshold.value=0.6&amp;target_accuracy=95"
     assert offered("threshold=0.6") == [address]
     assert offered("") == []
-    # Each segment has a threshold of its own, and the form of the policy has none of them.
+    # The policy form cannot set the threshold of a single segment.
     service.fix_threshold(0.8, segment_by=SegmentBy("site"), segments=(GateState("north"),))
     body = {"document": {"text": "0.9"}, "metadata": {"site": "north"}}
     service.post("/v1/predictions", by="client", json=body)

@@ -85,7 +85,7 @@ class Figure:
     legend: Sequence[tuple[str, str]] = field(default=())
     """Classes and words."""
     method: str = ""
-    """How the numbers were found, for those who ask; a disclosure below the sentence."""
+    """How the numbers are computed; shown when the reader opens the disclosure."""
     whole: bool = False
     """It takes the whole width."""
     documents: Callable[[Sequence[Value]], str] | None = None
