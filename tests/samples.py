@@ -256,12 +256,12 @@ def trip(cause: TripCause = TripCause.DRIFT) -> Trip:
     )
 
 
-def stop(transaction: Transaction) -> None:
+def trip_breaker(transaction: Transaction) -> None:
     """Trip the breaker of all documents, as if audits had found too many wrong sets."""
-    policy, found = transaction.policies.current(), trip()
-    stopped = policy.with_gate(replace(policy.states[0], trip_id=found.id))
-    transaction.breakers.add(found)
-    transaction.policies.add(replace(stopped, version=found.id), replacing=policy.version)
+    policy, alarm = transaction.policies.current(), trip()
+    tripped = policy.with_gate(replace(policy.states[0], trip_id=alarm.id))
+    transaction.breakers.add(alarm)
+    transaction.policies.add(replace(tripped, version=alarm.id), replacing=policy.version)
 
 
 def calibration_report() -> CalibrationReport:

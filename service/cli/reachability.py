@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from setwise.service.settings import Settings
 
 _PATIENCE_S = 5.0
-_IN_ALL_S = 30.0
-"""How long a check may take. Libraries wait for minutes, or while a byte comes now and then."""
+_LONGEST_CHECK_S = 30.0
+"""Libraries wait for minutes, and longer if the peer sends a byte now and then."""
 
 _TRIED = ".setwise-doctor"
 """Folder of the object that is written and deleted again."""
@@ -26,34 +26,34 @@ def reachable(settings: "Settings") -> Iterator[Finding]:
     """Yield a finding for each object store, provider and collector of the settings."""
     for name in ("artifact_url", "files_url"):
         url = getattr(settings, name)
-        yield from _in_time("store", url, partial(_store, name, url))
+        yield from _run_within_limit("store", url, partial(_store, name, url))
     if settings.oidc_issuer:
-        yield from _in_time("sign-in", settings.oidc_issuer, lambda: [_provider(settings)])
+        yield from _run_within_limit("sign-in", settings.oidc_issuer, lambda: [_provider(settings)])
     yield from _collector(settings)
 
 
-def _in_time(name: str, url: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """Return what a check finds, or that nothing has answered in time."""
+def _run_within_limit(name: str, url: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """Return the findings of a check, or a fault if it takes too long."""
     from setwise.service.settings import without_secrets
 
-    done: SimpleQueue[list[Finding] | Exception] = SimpleQueue()
+    results: SimpleQueue[list[Finding] | Exception] = SimpleQueue()
 
     def run() -> None:
         try:
-            done.put(list(check()))
+            results.put(list(check()))
         except Exception as error:  # noqa: BLE001 - raised below
-            done.put(error)
+            results.put(error)
 
-    Thread(target=run, daemon=True).start()  # which ends with the command, done or not
+    Thread(target=run, daemon=True).start()  # a daemon thread does not keep the command alive
     try:
-        found = done.get(timeout=_IN_ALL_S)
+        result = results.get(timeout=_LONGEST_CHECK_S)
     except Empty:
-        seen = f"{without_secrets(url)} has not answered within {_IN_ALL_S:.0f} seconds"
+        seen = f"{without_secrets(url)} has not answered within {_LONGEST_CHECK_S:.0f} seconds"
         cure = "see whether this machine may reach it, and whether it works"
         return [Finding(name, seen, cure, Verdict.FAULT)]
-    if isinstance(found, Exception):
-        raise found
-    return found
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def _store(name: str, url: str) -> Iterator[Finding]:

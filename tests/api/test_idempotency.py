@@ -18,7 +18,7 @@ from setwise.service.stores.idempotency import ERASED
 from tests.api.test_files import run_jobs
 from tests.kit import edge
 from tests.kit.edge import Service, assert_problem, build_service, described
-from tests.samples import ADMIN, CLIENT, calibration, job, model, stop
+from tests.samples import ADMIN, CLIENT, calibration, job, model, trip_breaker
 
 ADMIN_ = "/v1/admin"
 DOCUMENT = described()
@@ -121,7 +121,7 @@ def tried_delivery(service: Service) -> str:
 def trip(service: Service) -> None:
     service.fix_threshold(0.8)
     with service.database() as transaction:
-        stop(transaction)
+        trip_breaker(transaction)
 
 
 def _review(service: Service, verb: str, **body: Any) -> Request:

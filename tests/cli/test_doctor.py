@@ -25,7 +25,7 @@ from tests import identity_provider
 from tests.cli import running
 from tests.cli.installation import fill
 from tests.kit.databases import template
-from tests.samples import add_predictions, outcome, prediction, stop
+from tests.samples import add_predictions, outcome, prediction, trip_breaker
 from tests.trained import Artifacts
 
 
@@ -171,7 +171,7 @@ def test_plain_content_beside_a_key_is_a_fault(
 def _tripped(data: Path, url: str) -> None:
     engine = engines.create(url)
     with Transactions(engine)() as transaction:
-        stop(transaction)
+        trip_breaker(transaction)
     engine.dispose()
 
 
@@ -351,7 +351,7 @@ def test_a_store_that_never_answers_is_not_waited_for(
     given_up = Event()
     monkeypatch.setenv("SETWISE_FILES_URL", "memory://doctor/files")
     monkeypatch.setattr(MemoryFileSystem, "_open", lambda *_, **__: given_up.wait())
-    monkeypatch.setattr(reachability, "_IN_ALL_S", 0.1)
+    monkeypatch.setattr(reachability, "_LONGEST_CHECK_S", 0.1)
     status, checks = examined(capsys)
     given_up.set()
     assert (status, checks["store"]["verdict"]) == (1, "fault")

@@ -15,7 +15,7 @@ from setwise.service.pages.start import WHY
 from setwise.service.services.reports import Reports
 from tests.browsing import Browser
 from tests.kit.edge import Service
-from tests.samples import stop
+from tests.samples import trip_breaker
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_switched_off_sending_is_said(service: Service, browser: Browser) -> Non
 def test_a_tripped_breaker_is_said(service: Service, browser: Browser) -> None:
     service.fix_threshold(0.9)
     with service.database() as transaction:
-        stop(transaction)
+        trip_breaker(transaction)
     page = read(browser.get("/")).text
     assert "The breaker has tripped: every document is reviewed." in page
 
