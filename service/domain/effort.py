@@ -48,6 +48,11 @@ class ReadingCount(NamedTuple):
     """Their total time; long pauses are cut off."""
 
 
+def hours_of(readings: float, each_s: float | None) -> float | None:
+    """Return how long so many readings take; None if the time of one is not known."""
+    return None if each_s is None else readings * each_s / 3600
+
+
 @dataclass(frozen=True)
 class ReadingTime(Shown):
     """Readings of one kind, and the time that they took."""
@@ -112,7 +117,7 @@ class Effort(Shown):
             second=times[Reading.SECOND],
             adjudication=times[Reading.ADJUDICATION],
             hours=total.seconds / 3600,
-            hours_without=None if each_s is None else (unread + first) * each_s / 3600,
+            hours_without=hours_of(unread + first, each_s),
         )
 
     @property

@@ -196,16 +196,22 @@ def legible(message: str) -> str:
     >>> legible("/a\x1b[31m: is missing"), len(legible("GET /" + 5_000 * "x" + " is unknown"))
     ('/a\\u001b[31m: is missing', 116)
     """
-    seen = _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", message)
-    return _LONG.sub(lambda match: f"{match[0][:_BEGINNING]}…" + "'" * (match[0][0] == "'"), seen)
+    return _LONG.sub(
+        lambda match: f"{match[0][:_BEGINNING]}…" + "'" * (match[0][0] == "'"), _visible(message)
+    )
 
 
 def legible_pointer(pointer: str) -> str:
     """Return a JSON pointer in which no step is longer than a name that is stored, or acts."""
-    steps = _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", pointer).split("/")
     return "/".join(
-        step if len(step) <= LONGEST_STEP else f"{step[:_BEGINNING]}…" for step in steps
+        step if len(step) <= LONGEST_STEP else f"{step[:_BEGINNING]}…"
+        for step in _visible(pointer).split("/")
     )
+
+
+def _visible(text: str) -> str:
+    """Return a text with control characters as JSON escapes."""
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 _CANONICAL = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

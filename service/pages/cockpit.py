@@ -110,10 +110,8 @@ def show(services: ServicesOf, visit: Leads, query: QueryOf) -> Response:
 def details(services: ServicesOf, visit: Leads, query: QueryOf) -> Response:
     """Show what else is known, and what another threshold would do."""
     seen = services.reports.cockpit(visit.caller, query, segment=query.segment)
-    answer, may_change = (
-        _what_if(services, visit.caller, query),
-        visit.caller.may(Permission.ADMINISTER),
-    )
+    answer = _what_if(services, visit.caller, query)
+    may_change = visit.caller.may(Permission.ADMINISTER)
     figures = _with_documents(seen, (make(seen) for make in FURTHER))
     watched = [make(services, visit.caller, seen) for make in WATCHED]
     values = {

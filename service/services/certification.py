@@ -15,10 +15,9 @@ from setwise.service.domain.certification import (
     NextAttempt,
     Score,
     Scorer,
-    hours_of,
 )
 from setwise.service.domain.certification.proofs import bets_since, gather
-from setwise.service.domain.effort import Effort
+from setwise.service.domain.effort import Effort, hours_of
 from setwise.service.domain.errors import (
     CertificationNotFound,
     FieldFault,
@@ -241,7 +240,8 @@ class Certifications(Requesting):
         state, aim = gate.state, gate.policy.target_accuracy
         holds = state.certificate_id is not None and gate.sends and state.certified_for == scorer
         # An attempt that proves nothing does not end the certificate in force.
-        certified = (holds and not other) or (before is not None and before.covers(aim, gate.risk))
+        holds = holds and aim <= question.gate.policy.target_accuracy
+        certified = holds or (before is not None and before.covers(aim, gate.risk))
         further = None if certified else further
         awaited = None if further is None else max(further, missing or 0)
         each_s = self._blind_reading(transaction)
@@ -260,7 +260,7 @@ class Certifications(Requesting):
         )
 
     def _blind_reading(self, transaction: Transaction) -> float | None:
-        """Return the mean time of a blind reading of late, in seconds; None without any."""
+        """Return the mean seconds of a recent blind reading; None without any."""
         counts = transaction.reports().readings((self.now() - _LATELY).date())
         return Effort.of(0, counts).blind.each_s
 

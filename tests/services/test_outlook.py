@@ -122,6 +122,21 @@ def test_a_lower_target_takes_fewer_hours_of_reading(loop: Loop) -> None:
     assert lower.next_attempt_in is None
 
 
+def test_a_certificate_in_force_proves_every_lower_target(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=0.9, gold_reread_rate=1.0), target=0.75)
+    loop.predict(*["0.95"] * 60)
+    loop.read()
+    assert loop.certify().threshold is not None
+    loop.predict(*["0.95"] * 8)
+    loop.read(wrong_below=1.0)
+    assert loop.certify().threshold is None, "a later attempt proves nothing, and ends nothing"
+    certified = {
+        target: loop.certifications.outlooks(ADMIN, None, target)[0].certified
+        for target in (0.5, 0.75, 0.9)
+    }
+    assert certified == {0.5: True, 0.75: True, 0.9: False}
+
+
 def test_before_a_blind_reading_no_hours_are_named(loop: Loop) -> None:
     loop.plan(RATES)
     loop.predict(*["0.9"] * 40)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, Self
 
+from setwise.service.domain.effort import hours_of
 from setwise.service.domain.shown import Probability, Shown
 
 MOST_PROVING = 0.9
@@ -177,11 +178,6 @@ class Certification:
             and self.target_accuracy >= target_accuracy
             and self.risk <= risk
         )
-
-
-def hours_of(readings: float, each_s: float | None) -> float | None:
-    """Return how long so many readings take; None if the time of one is not known."""
-    return None if each_s is None else readings * each_s / 3600
 
 
 @dataclass(frozen=True)

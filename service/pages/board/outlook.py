@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel
 
-from setwise.models.figures.numerals import exactly, plain, plural
+from setwise.models.figures.numerals import exactly, plain, plural, working_time
 from setwise.service.domain.certification import CertificationOutlook
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.pages.board import parts as ui
@@ -69,7 +69,9 @@ def _sentences(awaited: CertificationOutlook) -> Iterator[str]:
         return
     if awaited.further_audits:
         more = plural(awaited.further_audits, "more audit")
-        hours = "" if awaited.hours is None else f", {_hours(awaited.hours)} of reading,"
+        hours = (
+            "" if awaited.hours is None else f", {working_time(3600 * awaited.hours)} of reading,"
+        )
         yield f"About {more}{hours} would probably certify a threshold for {target}."
     else:
         yield f"There are probably enough audits to certify a threshold for {target}."
@@ -80,18 +82,8 @@ def _sentences(awaited: CertificationOutlook) -> Iterator[str]:
         takes = "none come" if pace.weeks is None else f"that takes {_weeks(pace.weeks)}"
         a_week = f"{plain(pace.audits_a_week)} audits"
         if pace.hours_a_week is not None:
-            a_week += f" and {_hours(pace.hours_a_week)}"
+            a_week += f" and {working_time(3600 * pace.hours_a_week)}"
         yield f"At {rate}, {a_week} a week, {takes}."
-
-
-def _hours(hours: float) -> str:
-    """Write a number of hours.
-
-    >>> _hours(0.21), _hours(1.0), _hours(12.4)
-    ('0.2 hours', '1 hour', '12 hours')
-    """
-    rounded = round(hours) if hours >= 10 else round(hours, 1)
-    return "1 hour" if rounded == 1 else f"{rounded:g} hours"
 
 
 def _weeks(weeks: int) -> str:
