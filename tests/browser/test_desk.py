@@ -30,7 +30,6 @@ TEXTS = {
 }
 """What comes in, and the labels that the model suggests."""
 # The desk refuses labels that have not been on the screen yet. No person presses a key so soon.
-DRAWN = "() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 LATE_S = 0.3
 CASES = Path(__file__).parent.parent / "models/data/words.json"
 
@@ -62,7 +61,7 @@ def shown(page: Page) -> str:
 def press(page: Page, key: str) -> None:
     """Press a key that leads to another document, and wait until that is there."""
     before = shown(page)
-    page.evaluate(DRAWN)
+    settle(page)
     page.keyboard.press(key)
     expect(page.locator("#work")).not_to_have_attribute("data-task", before)
     settle(page)

@@ -55,6 +55,7 @@ def test_a_new_code_is_added_accepted_counted_learnt_and_predicted(
     desk.keyboard.press("Enter")
     expect(desk.locator("#chips .chip[aria-pressed=true]")).to_have_text("✓glacier new")
     desk.keyboard.press("Escape")
+    settle(desk)
     desk.keyboard.press("Enter")
     until(desk, lambda: site.task(audit).decision)
     desk.close()

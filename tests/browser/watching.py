@@ -30,6 +30,10 @@ STANDING = """{
 }"""
 """Lets the clock of a page stand, by which the desk ignores keys for a moment after it changes."""
 
+SEEN = """() => new Promise((seen) =>
+  new IntersectionObserver((_, eyes) => seen(eyes.disconnect())).observe(document.body))"""
+"""Waits until the observers of a page, by which the desk knows what was in sight, have told it."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -118,7 +122,8 @@ def until(page: Page, fact: Callable[[], object]) -> None:
 
 
 def settle(page: Page) -> None:
-    """Let a person have looked at what a page shows; see `STANDING`."""
+    """Let a person have looked at what a page shows; see `STANDING` and `SEEN`."""
+    page.evaluate(SEEN)
     page.evaluate("settled()")
 
 
