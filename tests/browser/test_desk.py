@@ -553,27 +553,54 @@ def _disagreed(
     return page, shown(page)
 
 
-def test_a_lead_may_take_both_answers_together(site: Site, sign_in: Callable[..., Page]) -> None:
-    page, verdict = _disagreed(site, sign_in, ["music"], ["storm"])
-    third = page.locator(".accept").nth(2).locator(".labels")
-    expect(third).to_contain_text("Both")
-    assert third.locator(".label").all_text_contents() == ["+added: music", "+added: storm"]
-    settle(page)
-    page.keyboard.press("3")
-    assert set(decided(page, site, verdict).labels) == {"music", "storm"}
-
-
-def test_a_lead_decides_between_two_answers_side_by_side(
-    site: Site, sign_in: Callable[..., Page]
+@pytest.mark.parametrize(
+    ("answers", "shared", "cards"),
+    [
+        (
+            (["music"], ["storm"]),
+            [],
+            [["+added: music"], ["+added: storm"], ["+added: music", "+added: storm"]],
+        ),
+        (
+            (["music", "storm"], ["music", "space"]),
+            ["music"],
+            [["+added: space"], ["+added: storm"], ["+added: space", "+added: storm"]],
+        ),
+        (([], ["storm"]), [], [["No labels"], ["+added: storm"]]),
+    ],
+    ids=["nothing in common", "one label in common", "no labels"],
+)
+def test_answers_show_only_what_sets_them_apart_and_a_lead_may_take_both(
+    site: Site,
+    sign_in: Callable[..., Page],
+    answers: tuple[list[str], list[str]],
+    shared: list[str],
+    cards: list[list[str]],
 ) -> None:
+    page, verdict = _disagreed(site, sign_in, *answers)
+    above = page.locator("#shared")
+    assert above.is_visible() == bool(shared)
+    assert above.locator(".label").all_text_contents() == shared
+    sets = page.locator(".accept .labels")
+    shown = [each.locator(".label").all_text_contents() for each in sets.all()]
+    assert shown == cards
+    if len(cards) > len(answers):
+        expect(sets.last).to_contain_text("Both")
+    settle(page)
+    page.keyboard.press(str(len(cards)))
+    assert set(decided(page, site, verdict).labels) == set(answers[0]) | set(answers[1])
+
+
+def test_a_lead_decides_between_two_answers(site: Site, sign_in: Callable[..., Page]) -> None:
     page, verdict = _disagreed(site, sign_in, ["music"], ["music", "storm"])
-    expect(page.locator(".accept")).to_have_count(2)
-    named = [card.locator(".label").all_text_contents() for card in page.locator(".accept").all()]
-    assert named == [["music", "\N{MINUS SIGN}left out: storm"], ["music", "+added: storm"]]
+    expect(page.locator("#shared")).to_have_text("Both answers have music")
+    sets = page.locator(".accept .labels")
+    assert sets.all_text_contents() == ["Nothing more: music", "+added: storm "]
     expect(page.locator(".chip[aria-pressed=true]")).to_have_count(0)
     assert page.locator(".percent").count() == 0, "nothing tells which answer is the model's"
-    boxes = [box.bounding_box() for box in page.locator(".offer").all()]
-    assert boxes[0]["y"] == boxes[1]["y"] < page.locator("#chosen").bounding_box()["y"]
+    last, own = (page.locator(part).last.bounding_box() for part in (".offer", "#chosen"))
+    assert last["y"] < own["y"], "no answer is chosen, so the answers stand first"
+    assert last["height"] < 60, "an answer takes a line"
     assert_accessible(page)
     settle(page)
     page.keyboard.press("Enter")

@@ -48,57 +48,70 @@ export function difference(from, to) {
   ].sort((a, b) => Object.keys(signs).indexOf(a.kind) - Object.keys(signs).indexOf(b.kind));
 }
 
-/** The sets to choose from: answers that differ and both together, or the model's suggestions. */
+/** The sets to choose from: answers that differ and all together, or the model's suggestions. */
 export function offers(item) {
   if (item.answers) {
     const sets = item.answers.map((labels) => ({ labels, warnings: [] }));
-    const both = [...new Set(item.answers.flat())];
-    const given = item.answers.some((labels) => labels.length === both.length);
-    return given ? sets : [...sets, { labels: both, warnings: [], title: "Both" }];
+    const every = [...new Set(item.answers.flat())];
+    const given = item.answers.some((labels) => labels.length === every.length);
+    return given ? sets : [...sets, { labels: every, warnings: [], title: bothOrAll(item) }];
   }
   return (item.candidates ?? [])
     .slice(0, MOST_CARDS)
     .filter((one, place) => place < ALWAYS_SHOWN || one.confidence >= LEAST_CONFIDENCE);
 }
 
+const bothOrAll = (item) => (item.answers.length > 2 ? "All" : "Both");
+
+/** The labels that all answers have; those of a single answer are its own. */
+function shared(item) {
+  const [first, ...others] = item.answers ?? [];
+  return others.length ? first.filter((label) => others.every((one) => one.includes(label))) : [];
+}
+
+/** What all answers have, which their cards leave out, as a line to read; empty if nothing. */
+export function sharedLine(item) {
+  const labels = shared(item);
+  if (!labels.length) return [];
+  const words = element("span", { class: "quiet" }, `${bothOrAll(item)} answers have`);
+  return [words, ...labels.flatMap((label) => [" ", labelled(label, "same", "shared", item.beyond ?? {})])];
+}
+
 export function cards(item) {
   const sets = offers(item);
-  const all = [...new Set(sets.flatMap((set) => set.labels))];
+  // What answers share stands above them; what a suggestion shares with the first, in "Your set".
+  const from = item.answers ? shared(item) : sets[0]?.labels;
+  const nothing = item.answers ? "Nothing more" : "As suggested";
   return sets.map((set, place) => {
-    // An answer is compared with what only others have; a suggestion with the first one.
-    const others = all.filter(
-      (label) => !set.labels.includes(label) || sets.every((one) => one.labels.includes(label)),
-    );
-    const from = item.answers ? others : sets[0].labels;
-    const parts = difference(from, set.labels);
-    // The first suggestion stands under "Your set" already; what another shares with it, too.
-    const shown = item.answers ? parts : parts.filter(({ kind }) => kind !== "same");
-    const before = sets[place - 1]?.confidence;
-    return card(set, shown, place, item.beyond ?? {}, before);
+    const parts = difference(from, set.labels).filter(({ kind }) => kind !== "same");
+    return card(set, parts, place, item.beyond ?? {}, nothing, sets[place - 1]?.confidence);
   });
 }
 
+/** A label of a set; `where` it stands tells whether it was on the screen there. */
+function labelled(label, kind, where, beyond) {
+  const part = element("span", { class: `label ${kind}`, dir: "auto" }, named(label));
+  part.dataset.seen = `${where} ${label}`;
+  if (signs[kind]) {
+    part.prepend(
+      element("span", { class: "sign", "aria-hidden": "true" }, signs[kind]),
+      element("span", { class: "unseen" }, spoken[kind]),
+    );
+  }
+  part.append(...mark(beyond[label]));
+  return part;
+}
+
 /**
- * A set to submit: an answer with all its labels, a suggestion by what sets it apart from the
- * first. `before` is the confidence of the set above, if there is one.
+ * A set to submit, by the parts that set it apart; `nothing` is said of one without any. `before`
+ * is the confidence of the set above, if there is one.
  */
-function card(set, parts, place, beyond, before) {
+function card(set, parts, place, beyond, nothing, before) {
   const labels = element("span", { class: "labels" });
   if (set.title) labels.append(element("span", { class: "quiet" }, set.title), " ");
   if (set.labels.length && !parts.length)
-    labels.append(element("span", { class: "quiet" }, "As suggested"), element("span", { class: "unseen" }, `: ${inLine(set.labels)}`));
-  for (const { label, kind } of parts) {
-    const part = element("span", { class: `label ${kind}`, dir: "auto" }, named(label));
-    part.dataset.seen = `${place} ${label}`;
-    if (signs[kind]) {
-      part.prepend(
-        element("span", { class: "sign", "aria-hidden": "true" }, signs[kind]),
-        element("span", { class: "unseen" }, spoken[kind]),
-      );
-    }
-    part.append(...mark(beyond[label]));
-    labels.append(part, " ");
-  }
+    labels.append(element("span", { class: "quiet" }, nothing), element("span", { class: "unseen" }, `: ${inLine(set.labels)}`));
+  for (const { label, kind } of parts) labels.append(labelled(label, kind, place, beyond), " ");
   if (!set.labels.length) labels.prepend(element("span", { class: "label empty-set" }, "No labels"), " ");
   const accept = element(
     "button",

@@ -9,6 +9,7 @@ import {
   named,
   offers,
   percent,
+  sharedLine,
   telling,
   termLines,
 } from "./desk-answer.js";
@@ -95,8 +96,8 @@ function watch(parts) {
 /** Whether all labels of a set have been on the screen; if not, bring the next ones there and ask. */
 function inSight(set) {
   clearNotices("unseen");
-  // A suggestion says only what sets it apart from the first one, whose labels are chips.
-  const parts = [...ui.chips.querySelectorAll("[data-seen]"), ...set.querySelectorAll("[data-seen]")];
+  // A card says only what sets it apart; the other labels are chips, or stand above the cards.
+  const parts = [ui.shared, ui.chips, set].flatMap((one) => [...one.querySelectorAll("[data-seen]")]);
   const hidden = parts.find((part) => !seen.has(part.dataset.seen));
   if (!hidden) return true;
   notice("unseen", "Labels of this set were out of sight. Read them, then submit again.");
@@ -149,13 +150,15 @@ function show(item) {
   ui.suggestions.hidden = !sets.length;
   ui.suggestionsTitle.textContent = titleOf(item, sets);
   ui.confidenceTerm.hidden = Boolean(item.answers);
-  ui.cards.classList.toggle("beside", Boolean(item.answers));
   // Between two answers nothing is chosen yet; otherwise what Enter submits stands first.
   ui.chosen[item.answers ? "before" : "after"](ui.suggestions);
   seen.clear();
   eyes.disconnect();
+  const line = sharedLine(item);
+  ui.shared.replaceChildren(...line);
+  ui.shared.hidden = !line.length;
   ui.cards.replaceChildren(...cards(item));
-  watch(ui.cards);
+  watch(ui.suggestions);
   ui.withheld.textContent = item.withheld;
   ui.withheld.hidden = sets.length > 0;
   ui.restore.textContent = choice.first.length ? "Back to the suggestion" : "Start over";
@@ -178,7 +181,7 @@ function titleOf(item, sets) {
 function spokenSummary(item, sets) {
   const name = item.document.id ?? "A document";
   if (item.answers)
-    return `${name}. ${titleOf(item, sets)}: ${item.answers.length}; your answer decides.`;
+    return `${name}. ${titleOf(item, sets)}: ${item.answers.length}; your answer decides. ${ui.shared.textContent}`;
   if (!sets.length) return `${name}. Choose the labels that apply.`;
   const first = inLine(sets[0].labels);
   return `${name}. ${sets.length} sets; likeliest: ${first}, ${percent(sets[0].confidence)}.`;
