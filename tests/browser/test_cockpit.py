@@ -38,13 +38,22 @@ def test_a_lead_looks_at_another_threshold_before_anything_changes(
 
 
 @pytest.mark.parametrize(
-    ("login", "address"),
-    [("reviewer", "/"), ("lead", "/"), ("admin", "/"), ("lead", "/cockpit"), ("admin", "/cockpit")],
+    ("login", "address", "screens"),
+    [
+        ("reviewer", "/", 1),
+        ("lead", "/", 1),
+        ("admin", "/", 1),
+        ("lead", "/cockpit", 1),
+        ("admin", "/cockpit", 1),
+        ("lead", "/cockpit/details", 1.2),
+    ],
 )
-def test_start_and_cockpit_fit_one_screen(sign_in: SignIn, login: str, address: str) -> None:
+def test_start_and_cockpit_fit_one_screen(
+    sign_in: SignIn, login: str, address: str, screens: float
+) -> None:
     page = sign_in(login, address)
     page.set_viewport_size({"width": WIDE, "height": 900})
-    assert page.evaluate("document.documentElement.scrollHeight") <= 900
+    assert page.evaluate("document.documentElement.scrollHeight") <= 900 * screens
 
 
 def test_words_and_numbers_open_where_they_stand(sign_in: SignIn) -> None:
@@ -66,10 +75,12 @@ def test_words_and_numbers_open_where_they_stand(sign_in: SignIn) -> None:
 def test_the_page_fits_a_tablet_and_a_phone(sign_in: SignIn) -> None:
     page = sign_in("lead", "/cockpit")
     page.get_by_text("Other days").click()
-    for width in (820, 390):
+    for width, rows in ((820, 1), (390, 2)):
         page.set_viewport_size({"width": width, "height": 900})
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{wide} pixels at {width}"
+        header = page.get_by_role("banner").bounding_box()
+        assert header["height"] <= 57 * rows, f"its header takes {rows} at {width}"
 
 
 def test_the_first_page_follows_what_happens_while_it_is_seen(sign_in: SignIn, site: Site) -> None:

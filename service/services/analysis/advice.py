@@ -114,10 +114,10 @@ def misses(forecast: Forecast, target: float) -> bool:
 
 
 def verdict(forecast: Forecast, target: float) -> str:
-    """Say what the checks of what is sent say of a target: reached, missed or not shown."""
+    """Say what the checks of what is sent say of a target: reached, missed or not proved."""
     if misses(forecast, target):
         return "missed"
-    return "reached" if forecast.sent and _supports(forecast, target) else "not shown"
+    return "reached" if forecast.sent and _supports(forecast, target) else "not proved"
 
 
 def warning(forecast: Forecast, target: float) -> str | None:

@@ -109,7 +109,7 @@ def test_a_link_fills_the_form_and_changes_nothing(service: Service, admin: Brow
 
 
 @pytest.mark.parametrize(
-    ("right", "checked", "says"), [(9, 9, "not shown"), (60, 60, "reached"), (0, 9, "missed")]
+    ("right", "checked", "says"), [(9, 9, "not proved"), (60, 60, "reached"), (0, 9, "missed")]
 )
 def test_a_preview_compares_what_is_sent_with_the_target(
     service: Service, admin: Browser, right: int, checked: int, says: str
@@ -121,7 +121,7 @@ def test_a_preview_compares_what_is_sent_with_the_target(
         service.post(path, by="client", json={"labels": labels, "source": "s"})
     typed = {"target_accuracy": ["80"], "threshold.mode": ["fixed"], "threshold.value": ["0.8"]}
     shown = admin.submit(f"{HERE}/preview", fields(admin.get(HERE).text) | typed).text
-    target = '<th scope="row">Target</th><td>95 %: not shown</td><td class="then">80 %: '
+    target = '<th scope="row">Target</th><td>95 %: not proved</td><td class="then">80 %: '
     assert f"{target}{says}</td>" in shown
 
 
