@@ -129,6 +129,14 @@ class CheckedDocument(NamedTuple):
         check = self.check
         return None if check is None else self._agrees(check.lead_agreed, check.lead_labels)
 
+    @property
+    def audited_set(self) -> tuple[str, ...] | None:
+        """The set that people found right in its audit; None before the audit."""
+        check = self.check
+        if check is None:
+            return None
+        return check.audit_labels if check.lead_labels is None else check.lead_labels
+
     def _agrees(self, with_answer: bool | None, labels: Collection[str] | None) -> bool | None:
         if self.own or labels is None:
             return with_answer

@@ -149,14 +149,19 @@ def look_alike(
 
 @router.get(f"{DESK}/notes")
 def notes(services: ServicesOf, visit: Reads) -> Response:
-    """Return names, guidelines and parents of labels."""
-    described = services.labels.notes(visit.caller)
+    """Return what is known of labels, and the parent that each must have beside it."""
+    described, beside = services.labels.notes(visit.caller), services.reviews.parents(visit.caller)
     every = services.labels.search(visit.caller, limit=MOST_LABEL_NOTES).items if described else ()
     offered = {match.label: "" if match.in_model else match.state for match in every}
     return answer(
         {
             "notes": [
-                {**each._asdict(), "known": each.label in offered, "kind": offered.get(each.label)}
+                {
+                    **each._asdict(),
+                    "known": each.label in offered,
+                    "kind": offered.get(each.label),
+                    "beside": beside.get(each.label),
+                }
                 for each in described
             ]
         }

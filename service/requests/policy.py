@@ -159,11 +159,12 @@ class RuleBody(RequestBody):
     - `exactly_one`: holds back a set that does not contain exactly one of `labels`.
     - `at_most`: holds back a set with more than `n` labels, or more than `n` of `labels` if given.
     - `requires`: holds back a set that contains `label` without all of `labels`.
+    - `parents`: holds back a set that contains a label without its parent in the catalogue.
     - `versions`: holds back a document of which its client posted more than `n` other versions
       within 30 days before, none of them sent.
     """
 
-    kind: Literal["label", "metadata", "exactly_one", "at_most", "requires", "versions"]
+    kind: Literal["label", "metadata", "exactly_one", "at_most", "requires", "parents", "versions"]
     name: str | None = Field(None, description="What people call it; generated if left out.")
     label: str | None = None
     labels: Annotated[list[str], FewFaults] | None = None

@@ -27,6 +27,7 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.jobs import Job
+from setwise.service.domain.labels.tree import wrong_sets
 from setwise.service.domain.models import CertificationCandidate, ModelVersion
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.routing.audits import READING_TIME, Lottery
@@ -686,6 +687,13 @@ class Certifications(Requesting):
                 "The policy changed while its threshold was being certified; certify again."
             )
         scorer = question.scorer
+        audits = question.audits_of(evidence.n_drawn)
+        known = ((each.labels, each.audited_set) for each in audits)
+        wrong = wrong_sets(
+            ((own, right) for own, right in known if right is not None),
+            transaction.labels.parents(),
+        )
+        evidence = replace(evidence, wrong_sets=wrong.n, right_branch=wrong.right_branch)
         if transaction.certifications.attempts(scorer.model_version) >= question.attempt:
             raise StaleVersion("Another attempt has just spent this share of the risk; try again.")
         certification = Certification(

@@ -42,12 +42,15 @@ from setwise.service.domain.labels import (
 from setwise.service.domain.labels.lists import check_alike, read_label_list
 from setwise.service.domain.labels.notes import LabelNote, read_label_notes
 from setwise.service.domain.outcomes import sent_labels
+from setwise.service.domain.policy import why_certificate_ends
 from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.routing.rules import parents_beside
 from setwise.service.domain.text import name_faults
 from setwise.service.domain.truth import AnswerFacts
 from setwise.service.domain.webhooks import document_relabelled
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.jobs import Requesting
+from setwise.service.services.policy import adopt
 from setwise.service.services.ports import PredictorSource, Progress
 from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
@@ -170,7 +173,7 @@ class Labels(TakesLabels, Requesting):
         """Return matching labels: those of the active model first, then the catalogue's.
 
         Without a state these are the labels to choose from. Headings, which have labels below them,
-        are left out unless the model knows them.
+        are left out unless the model knows them or the policy requires them beside others.
 
         Raises `ModelUnavailable` while the active model is not loaded.
         """
@@ -179,6 +182,8 @@ class Labels(TakesLabels, Requesting):
         with self.begin(read_only=True) as transaction:
             stored = transaction.labels.unlike_model()
             headings = transaction.labels.headings() if stored else frozenset()
+            if headings:
+                headings -= {*parents_beside(transaction.policies.current().rules).values()}
         matches = _matches(vocabulary, stored, headings)
         chosen = (
             match
@@ -202,8 +207,10 @@ class Labels(TakesLabels, Requesting):
         notes = read_label_notes(file)
         vocabulary = self._vocabulary()
         with self.begin() as transaction:
+            transaction.policies.lock()
             transaction.labels.describe(notes, vocabulary)
             self._note(transaction, caller, "labels.described", "labels", labels=len(notes))
+            self._follow_parents(transaction, caller)
 
     def catalogue(self, caller: Caller) -> list[CatalogueLabel]:
         """Return the labels that the model lacks or that are not accepted, by label.
@@ -315,6 +322,7 @@ class Labels(TakesLabels, Requesting):
         _check_decides(caller, expected_version)
         change, label = _spelled(change), spelled(label)
         with self.begin() as transaction:
+            transaction.policies.lock()
             stored = self._known(transaction, label, for_update=True)
             _check_version(stored, expected_version)
             moved = _new_name(stored, change)
@@ -334,6 +342,7 @@ class Labels(TakesLabels, Requesting):
                 state=change.state.value,
                 stands_for_it=None if moved is None else changed.subject,
             )
+            self._follow_parents(transaction, caller)
         return changed
 
     def remove(self, caller: Caller, label: str, expected_version: int | None) -> None:
@@ -349,6 +358,7 @@ class Labels(TakesLabels, Requesting):
         _check_decides(caller, expected_version)
         label = spelled(label)
         with self.begin() as transaction:
+            transaction.policies.lock()
             stored = self._known(transaction, label, for_update=True)
             _check_version(stored, expected_version)
             check_removal(stored, predicted=transaction.labels.predicted(label))
@@ -361,6 +371,7 @@ class Labels(TakesLabels, Requesting):
             if not self._forget(transaction, stored):
                 key, subject = f"{FORGET_LABEL}:{stored.subject}", stored.subject
                 self._request(transaction, caller, FORGET_LABEL, key, label=subject)
+            self._follow_parents(transaction, caller)
         self.forget_responses(names)
         self.begin.empty_log()
 
@@ -431,6 +442,21 @@ class Labels(TakesLabels, Requesting):
             after = block[-1]
             state = {"documents": state["documents"] + len(block), "after": after}
             progress.checkpoint(state)
+
+    def _follow_parents(self, transaction: Transaction, caller: Caller) -> None:
+        """Have the policy's rules on parents follow the catalogue; the policy is locked."""
+        before, serving = transaction.policies.current(), transaction.certifications.serving()
+        after = adopt(transaction, serving, version=self.new_id(), now=self.now())
+        if after.rules != before.rules:
+            self._note(
+                transaction,
+                caller,
+                "policy.changed",
+                after.version,
+                replaced=before.version,
+                certificate_ends=why_certificate_ends(before, after),
+                reason="The parents of labels changed.",
+            )
 
     def _moved(
         self,

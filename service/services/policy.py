@@ -8,6 +8,7 @@ from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.domain.evidence import CheckedDocument
+from setwise.service.domain.labels.tree import nearest_parents
 from setwise.service.domain.policy import (
     Gate,
     Policy,
@@ -16,7 +17,7 @@ from setwise.service.domain.policy import (
     why_certificate_ends,
 )
 from setwise.service.domain.routing.audits import audited_from
-from setwise.service.domain.routing.rules import read_rules
+from setwise.service.domain.routing.rules import ParentsRule, read_rules
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.services.analysis.advice import misses, warning
 from setwise.service.services.analysis.forecast import of_segment, under
@@ -118,7 +119,7 @@ class Policies(Recorded):
             if tried:
                 after = replace(after, auto_send=True)
             if rules is not None:
-                after = replace(after, rules=new_rules)
+                after = _with_parents(transaction, replace(after, rules=new_rules))
             if threshold is not None:
                 after = replace(
                     after, threshold_mode=ThresholdMode.FIXED, fixed_threshold=threshold
@@ -234,6 +235,18 @@ def _unproved(policy: Policy, gates: Sequence[Gate]) -> Policy:
     return policy
 
 
+def _with_parents(transaction: Transaction, policy: Policy) -> Policy:
+    """Return the policy with its rules on parents as the catalogue makes them now."""
+    if not any(isinstance(rule, ParentsRule) for rule in policy.rules):
+        return policy
+    parents = nearest_parents(transaction.labels.all())
+    rules = (
+        replace(rule, parents=parents) if isinstance(rule, ParentsRule) else rule
+        for rule in policy.rules
+    )
+    return replace(policy, rules=tuple(rules))
+
+
 def _covering(policy: Policy, proof: Certification) -> Policy:
     """Return the policy with the values of `OTHER` that a proof speaks of, if it is about them."""
     values = proof.evidence.values
@@ -269,19 +282,34 @@ def _is_about_others(transaction: Transaction, gate: Gate) -> bool:
     return then.segment != gate.segment
 
 
-def adopt(transaction: Transaction, scorer: Scorer, *, version: str, now: datetime) -> Policy:
+def adopt(
+    transaction: Transaction, scorer: Scorer | None, *, version: str, now: datetime
+) -> Policy:
     """Put a scorer's newest certificates into force; return the policy in force.
+
+    If the catalogue has other parents since, its rules on parents change, which ends certificates.
 
     ``version``: Id of the policy's new version, if there is one.
     """
     policy = transaction.policies.current()
-    adopted = aimed(transaction, certified(transaction, policy, scorer), scorer)
-    if _certificates(adopted) == _certificates(policy) and _aims(adopted) == _aims(policy):
+    adopted = _with_parents(transaction, policy)
+    if adopted.rules != policy.rules and policy.certified:
+        adopted = _unproved(adopted, adopted.gates)
+    adopted = aimed(transaction, certified(transaction, adopted, scorer), scorer)
+    if _decides_alike(adopted, policy):
         return policy
     adopted = _still_retested(adopted, policy)
     new = replace(adopted, version=version, created_at=now, created_by=SYSTEM.id)
     transaction.policies.add(new, replacing=policy.version)
     return new
+
+
+def _decides_alike(one: Policy, other: Policy) -> bool:
+    return (
+        one.rules == other.rules
+        and _certificates(one) == _certificates(other)
+        and _aims(one) == _aims(other)
+    )
 
 
 def _certificates(policy: Policy) -> list[str | None]:
@@ -308,7 +336,11 @@ def _still_retested(new: Policy, old: Policy) -> Policy:
 def _with_gates(
     transaction: Transaction, change: PolicyChange, policy: Policy, old: Policy
 ) -> Policy:
-    """Return the policy of a change with the segments so far and the trips in force."""
+    """Return the policy of a change with the segments so far and the trips in force.
+
+    Its rules on parents are those that the catalogue makes now.
+    """
+    policy = _with_parents(transaction, policy)
     if policy.segment_by.is_like(old.segment_by):
         # A segment that has been tried has spent its share of the risk, and if it failed, it must
         # not be sent as one of the others.

@@ -207,7 +207,8 @@ class Reports:
             known = standing(transaction.reports(asked).tally(*days))
             checks = transaction.evidence.checked(since, MOST_CHECKED, before=before, segment=asked)
             marginals = transaction.predictions.marginals_of([each.id for each in checks])
-        return label_trust(checks, known, marginals, vocabulary, basis)
+            parents = transaction.labels.parents()
+        return label_trust(checks, known, marginals, vocabulary, basis, parents=parents)
 
     def _days(self, period: Period) -> tuple[date, date | None]:
         """Return the first day of a period, and the day after it if it ends.

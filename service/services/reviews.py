@@ -5,7 +5,7 @@ the reviewer has decided some more tasks. Only then does it become an annotation
 see.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -39,7 +39,7 @@ from setwise.service.domain.routing.audits import (
     plausible_threshold,
     reread_rate,
 )
-from setwise.service.domain.routing.rules import Rule, constraints_broken
+from setwise.service.domain.routing.rules import Rule, constraints_broken, parents_beside
 from setwise.service.domain.routing.segments import ALL_DOCUMENTS
 from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.truth import AnswerFacts
@@ -518,6 +518,12 @@ class Reviews(TakesLabels):
             rules = transaction.policies.current().rules
         metadata = task.prediction.document.metadata
         return [constraints_broken(rules, labels, metadata) for labels in sets]
+
+    def parents(self, caller: Caller) -> Mapping[str, str]:
+        """Return the parent that the policy requires beside each label."""
+        caller.require(Permission.READ_QUEUE)
+        with self.begin(read_only=True) as transaction:
+            return parents_beside(transaction.policies.current().rules)
 
     def explain(
         self, caller: Caller, task: ReviewTask, labels: Sequence[str]

@@ -148,6 +148,11 @@ class LabelStore(Store):
         rarest = sorted((n, label) for label, n in counts.items() if n < least)
         return {label: n for n, label in rarest}
 
+    def parents(self) -> dict[str, str]:
+        """Return the label above each that has one."""
+        query = select(_column.label, _column.parent).where(_column.parent.is_not(None))
+        return {row.label: row.parent for row in self._connection.execute(query)}
+
     def headings(self) -> frozenset[str]:
         """Return the labels that have others below them."""
         query = select(_column.parent).where(_column.parent.is_not(None)).distinct()

@@ -82,7 +82,7 @@ class PolicyStore(Store):
                     **row_of(policy.audits, policies),
                     "ordinal": newest.ordinal + 1,
                     "audit_mode": policy.audits.mode,
-                    "rules": [rule.declared() for rule in policy.rules],
+                    "rules": [rule.stored() for rule in policy.rules],
                     "segment_by": asdict(policy.segment_by),
                 },
             )

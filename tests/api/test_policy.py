@@ -6,6 +6,7 @@ import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM
 from tests.kit.edge import Service, assert_problem
+from tests.samples import ADMIN
 
 POLICY: dict[str, Any] = {
     "target_accuracy": 0.9,
@@ -112,6 +113,27 @@ def test_models_are_listed_and_activated(service: Service) -> None:
         "summary": {"method": "br-rerank", "n_labels": 4},
         "created_at": "2026-01-02T03:04:05.678901Z",
     }
+
+
+def test_a_rule_on_parents_follows_the_catalogue(service: Service) -> None:
+    """Its model answers a and b."""
+    labels = service.services.labels
+    labels.describe(ADMIN, "label,parent\na,\nb,c\nc,")
+    changed = _put(service, {**POLICY, "rules": [{"kind": "parents"}]})
+    assert changed.status_code == 200, changed.text
+    (rule,) = changed.json()["rules"]
+    assert {k: v for k, v in rule.items() if v is not None} == {
+        "kind": "parents",
+        "name": "parents",
+    }
+    assert _put(service, changed.json()).json()["rules"] == [rule]
+    held = service.predict("0.95").json()
+    assert (held["decision"], held["reason"]) == ("review", "rule")
+    before = service.get("/v1/admin/policy", by="admin").json()
+    labels.describe(ADMIN, "label,parent\na,\nb,a")
+    after = service.get("/v1/admin/policy", by="admin").json()
+    assert after == {**before, "version": after["version"]} != before
+    assert service.predict("0.951").json()["decision"] == "auto"
 
 
 def test_rules_hold_back_what_is_confident_and_are_named(service: Service) -> None:

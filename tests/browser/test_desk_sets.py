@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Document
 from tests.browser.test_desk import arrived, decided, desk, opened, press, saved, shown
 from tests.browser.watching import assert_accessible, settle
-from tests.kit.browser import Site
+from tests.kit.browser import Site, change_policy
 
 __all__ = ["arrived", "desk"]  # fixtures
 
@@ -269,6 +270,31 @@ def test_guidelines_are_read_and_a_hierarchy_is_browsed(
     page.locator("#chips .chip[data-label=storm]").focus()
     expect(page.locator("#guideline")).to_have_text("storm Storm: Wind of force 10, or more")
     assert_accessible(page)
+
+
+def test_a_label_brings_its_parent_and_removing_one_that_is_needed_says_so(
+    site: Site, sign_in: Callable[..., Page], arrived: list[str]
+) -> None:
+    site.services.labels.describe(SYSTEM, "label,parent\nmusic,\nfinance,music\nspace,finance")
+    change_policy(site.services, rules=[{"kind": "parents"}])
+    page = opened(sign_in, arrived[0])
+    expect(page.locator("#browse")).to_be_visible()
+    said, warnings = page.locator("#announce"), page.locator("#warnings")
+    page.keyboard.press("/")
+    page.keyboard.type("space")
+    expect(page.get_by_role("option", name="space")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(said).to_have_text("space added with finance, music.")
+    expect(chosen(page)).to_have_count(5)
+    expect(warnings).to_be_empty()
+    page.keyboard.press("Escape")
+    page.locator("#chips .chip[data-label=music]").click()
+    expect(said).to_have_text("music removed, though required by finance, space.")
+    expect(warnings).to_have_text("⚠ Rule “parents”: finance comes with music.")
+    assert_accessible(page)
+    page.keyboard.press("u")
+    page.keyboard.press("u")
+    expect(chosen(page)).to_have_count(2)
 
 
 PIXEL = bytes.fromhex(

@@ -161,6 +161,17 @@ def test_what_was_merged_into_a_label_follows_it() -> None:
     assert after["J12.820"].parent == "J12"
 
 
+def test_a_label_that_stands_for_one_above_it_takes_its_place_in_the_tree() -> None:
+    tree = [
+        CatalogueLabel("J"),
+        CatalogueLabel("J12", parent="J"),
+        CatalogueLabel("J12.8", parent="J12"),
+        CatalogueLabel("J12.82", parent="J12.8"),
+    ]
+    after = {each.label: each for each in stands_for(tree, "J12", "J12.82")}
+    assert (after["J12.82"].parent, after["J12.8"].parent) == ("J", "J12.82")
+
+
 def test_one_line_says_what_missing_labels_cost() -> None:
     assert MissingLabels().sentence() == ""
     many = MissingLabels(3, 100, {"b": 1, "a": 1, UNNAMED: 2, "c": 1})

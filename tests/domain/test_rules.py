@@ -8,6 +8,8 @@ from setwise.service.domain.routing.rules import (
     EARLIER_VERSIONS,
     constraints_broken,
     first_broken,
+    held_back_alike,
+    parents_beside,
     read_rules,
 )
 
@@ -38,6 +40,10 @@ def held(rule: dict[str, object], labels: str = "", **metadata: object) -> bool:
         ({"kind": "requires", "label": "X", "labels": ["A", "B"]}, "XA", True),
         ({"kind": "requires", "label": "X", "labels": ["A", "B"]}, "XAB", False),
         ({"kind": "requires", "label": "X", "labels": ["A", "B"]}, "C", False),
+        ({"kind": "parents", "parents": {"X": "A", "A": "R"}}, "XA", True),
+        ({"kind": "parents", "parents": {"X": "A", "A": "R"}}, "XAR", False),
+        ({"kind": "parents", "parents": {"X": "A", "A": "R"}}, "RC", False),
+        ({"kind": "parents"}, "X", False),
     ],
 )
 def test_label_sets_are_held_back(rule: dict[str, object], labels: str, expected: bool) -> None:
@@ -76,11 +82,19 @@ def test_a_rule_is_written_as_it_was_read() -> None:
         {"kind": "metadata", "name": "n", "field": "site", "values": ["a", 1, True]},
         {"kind": "at_most", "name": "few", "n": 3},
         {"kind": "requires", "name": "r", "label": "X", "labels": ["Y"]},
+        {"kind": "parents", "name": "tree"},
     ]
     rules, faults = read_rules(declared)
     assert not faults
     assert [rule.declared() for rule in rules] == declared
     assert read_rules([rule.declared() for rule in rules])[0] == rules
+
+
+def test_parents_are_stored_and_decide_whether_rules_are_alike() -> None:
+    (one,), _ = read_rules([{"kind": "parents", "parents": {"X": "A"}}])
+    (other,), _ = read_rules([{"kind": "parents", "parents": {"X": "B"}}])
+    assert read_rules([one.stored()])[0] == (one,)
+    assert held_back_alike([one]) != held_back_alike([other])
 
 
 @pytest.mark.parametrize(
@@ -101,6 +115,8 @@ def test_a_rule_is_written_as_it_was_read() -> None:
         ({"kind": "at_most", "n": -1}, ["/n"]),
         ({"kind": "at_most", "n": True}, ["/n"]),
         ({"kind": "requires", "label": "X", "labels": []}, ["/labels"]),
+        ({"kind": "parents", "parents": {"X": 1}}, ["/parents"]),
+        ({"kind": "parents", "label": "X"}, ["/label"]),
     ],
 )
 def test_every_fault_is_pointed_at(rule: object, pointers: list[str]) -> None:
@@ -117,8 +133,8 @@ json = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=5,
 )
-names = st.sampled_from(["kind", "name", "label", "labels", "field", "values", "n"])
-kinds = st.sampled_from(["label", "metadata", "exactly_one", "at_most", "requires"])
+names = st.sampled_from(["kind", "name", "label", "labels", "field", "values", "n", "parents"])
+kinds = st.sampled_from(["label", "metadata", "exactly_one", "at_most", "requires", "parents"])
 
 
 @given(st.dictionaries(names, json | kinds, max_size=6))
@@ -128,7 +144,7 @@ def test_whatever_is_declared_is_a_rule_or_has_a_fault(declared: dict[str, objec
         (rule,) = rules
         assert rule.name
         rule.holds_back(frozenset("A"), {"site": 1})
-        assert read_rules([rule.declared()]) == (rules, ())
+        assert read_rules([rule.stored()]) == (rules, ())
 
 
 def test_only_rules_on_which_labels_go_together_concern_a_person_who_chooses() -> None:
@@ -148,3 +164,13 @@ def test_only_rules_on_which_labels_go_together_concern_a_person_who_chooses() -
     assert broken("A") == ["requires"]
     assert broken("A", "B", "C") == ["exactly_one", "at_most"]
     assert broken() == ["exactly_one"]
+
+
+def test_a_rule_on_parents_asks_a_person_for_the_parent_of_each_label() -> None:
+    rules, _ = read_rules([{"kind": "parents", "parents": {"X": "A", "Y": "A", "A": "R"}}])
+    broken = constraints_broken(rules, ["Y", "X", "R"], {})
+    assert [(each.name, each.label, each.labels) for each in broken] == [
+        ("parents", "X", ("A",)),
+        ("parents", "Y", ("A",)),
+    ]
+    assert parents_beside(rules) == {"X": "A", "Y": "A", "A": "R"}

@@ -8,6 +8,7 @@ import pytest
 from setwise.service.domain.accounts.callers import Role
 from tests.browsing import Browser
 from tests.kit.edge import Service
+from tests.samples import ADMIN
 
 
 @pytest.fixture
@@ -77,6 +78,16 @@ def test_it_is_sorted_searched_and_leads_to_the_documents(checked: Browser) -> N
     assert "No label of these documents contains" in checked.get("/cockpit/labels?find=x").text
     csv = checked.get("/cockpit/labels/table.csv?find=NEW").text.splitlines()
     assert [len(csv), csv[1].split(",")[0]] == [2, "<new>"]
+
+
+def test_with_a_tree_it_counts_wrong_sets_in_the_right_branch(
+    service: Service, checked: Browser
+) -> None:
+    assert "Right branch" not in checked.get("/cockpit/labels").text
+    for file, near in (("label,parent\na,\nb,a", 0), ("label,parent\na,\nb,a\n<new>,a", 4)):
+        service.services.labels.describe(ADMIN, file)
+        page = checked.get("/cockpit/labels").text
+        assert f"Right branch, wrong label below it: {near} of 4 wrong sets." in page
 
 
 def test_a_page_that_cannot_be_meant_is_refused_or_the_last(checked: Browser) -> None:

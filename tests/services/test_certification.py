@@ -77,6 +77,37 @@ def test_audits_prove_a_threshold_that_then_sends_by_itself(loop: Loop) -> None:
     assert (state.certificate_id, state.certified_for) == (made.id, made.scorer)
 
 
+@pytest.mark.parametrize(
+    ("tree", "near"), [("", None), ("label,parent\na,\nb,a", 0), ("label,parent\na,\nb,a\nc,a", 1)]
+)
+def test_the_evidence_counts_wrong_sets_in_the_right_branch(tree: str, near: int | None) -> None:
+    loop = Loop(Database())
+    loop.labels.describe(ADMIN, tree)
+    loop.plan(AuditPlan(certification_rate=1.0, gold_reread_rate=1.0))
+    loop.predict("0.9", "0.9", "0.3")
+    loop.read(wrong_below=0.5)
+    evidence = loop.certify(ADMIN.id).evidence
+    assert (evidence.wrong_sets, evidence.right_branch) == (1, near)
+
+
+@ON_BOTH
+def test_other_parents_end_a_certificate_of_a_policy_that_requires_them(loop: Loop) -> None:
+    tree = "label,parent\na,\nb,a"
+    loop.labels.describe(ADMIN, tree)
+    loop.plan(rules=[{"kind": "parents"}])
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+    proof = loop.certify(ADMIN.id)
+    in_force = loop.policy.version
+    loop.labels.describe(ADMIN, f"{tree}\nc,a")
+    assert (loop.gate.threshold, loop.gate.certificate_id) == (None, None)
+    event = [*loop.contents.events.values()][-1]
+    assert (event.action, event.detail["replaced"]) == ("policy.changed", in_force)
+    assert "The certificate ends" in event.detail["certificate_ends"]
+    loop.labels.describe(ADMIN, tree)
+    assert (loop.gate.threshold, loop.gate.certificate_id) == (0.9, proof.id)
+
+
 def test_too_few_audits_are_counted_and_nothing_is_sent(loop: Loop) -> None:
     loop.plan()
     loop.predict(*["0.9"] * 16)

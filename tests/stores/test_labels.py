@@ -42,7 +42,7 @@ from setwise.service.stores import tables
 from setwise.service.stores.transaction import Transaction
 from tests.kit.clinic import Clinic
 from tests.kit.databases import places_of, statements_of
-from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD
+from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change
 
 NEW = "J12.82"
 
@@ -116,6 +116,39 @@ def test_documents_follow_a_rename_and_history_keeps_what_was_written(clinic: Cl
     predict(clinic, "0.41")
     answer(clinic, ["j12.82"], by=BEN)
     assert clinic.labels.missing(LEAD) == MissingLabels(2, 2, {NEW: 2})
+
+
+TREE = "label,parent\na,\nb,a\nc,b"
+
+
+def beside(clinic: Clinic) -> Mapping[str, str]:
+    return clinic.reviews.parents(ANN)
+
+
+def test_the_policys_rule_on_parents_follows_the_catalogue(clinic: Clinic) -> None:
+    clinic.labels.describe(ADMIN, TREE)
+    assert beside(clinic) == {}
+    clinic.policies.change(ADMIN, change(rules=[{"kind": "parents"}]), None)
+    assert beside(clinic) == {"b": "a", "c": "b"}
+    assert clinic.policies.get(ADMIN).fixed_threshold == 0.8
+    decide(clinic, "b", LabelState.RETIRED)
+    assert beside(clinic) == {"b": "a", "c": "a"}, "a retired label is not asked for"
+    clinic.labels.describe(ADMIN, "")
+    assert beside(clinic) == {}
+    assert [action for action in clinic.actions() if action.startswith("policy.")] == [
+        "policy.changed"
+    ] * 3
+
+
+def test_a_heading_is_asked_for_until_a_model_serves_that_lacks_it(clinic: Clinic) -> None:
+    clinic.predictors.predictor = None
+    clinic.labels.describe(ADMIN, "label,parent\nX,\na,X\nb,a")
+    assert clinic.labels.search(ANN).labels == ("b",)
+    clinic.policies.change(ADMIN, change(rules=[{"kind": "parents"}]), None)
+    assert clinic.labels.search(ANN).labels == ("X", "a", "b")
+    assert beside(clinic) == {"a": "X", "b": "a"}
+    clinic.models.activate(ADMIN, clinic.models.add(ADMIN, "one").id)
+    assert beside(clinic) == {"b": "a"}
 
 
 class Killed(Exception):

@@ -34,6 +34,14 @@ def test_the_policy_added_last_is_in_force_whatever_its_id(begin: Transactions) 
     assert current(begin) == newest
 
 
+def test_a_rule_on_parents_keeps_those_that_it_was_made_of(begin: Transactions) -> None:
+    tree = policy(4, rules=[{"kind": "parents", "parents": {"J18.9": "J18"}}])
+    replace_policy(begin, tree, FIRST_POLICY_VERSION)
+    with begin(read_only=True) as transaction:
+        (rule,) = transaction.policies.get(tree.version).rules
+    assert rule.holds_back(frozenset({"J18.9"}), {})
+
+
 def test_a_policy_that_was_rolled_back_is_not_in_force(begin: Transactions) -> None:
     before = current(begin)
     with begin() as transaction:

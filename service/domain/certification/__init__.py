@@ -122,6 +122,11 @@ class CertificationEvidence(Shown):
     """Of `errors_known`, those that the auditor missed."""
     errors_known: int
     """Errors among audits read again."""
+    wrong_sets: int | None = None
+    """Audits that count whose set differs from the one that people found right."""
+    right_branch: int | None = None
+    """Those of them with exactly the top branches of the right set; null if no label has a parent.
+    """
     in_clusters: Probability | None = None
     """Share of the audited messages that are copies of another one: they have the same id, or the
     same text but for case, spaces, punctuation and numbers. Null without audits.

@@ -425,14 +425,23 @@ def _merge_faults(
         yield FieldFault("/merged_into", f"is {target.state}; name a label that is in use")
 
 
-def stands_for(labels: Iterable[CatalogueLabel], old: str, new: str) -> Iterator[CatalogueLabel]:
-    """Yield the labels that change once ``new`` stands for ``old``."""
+def stands_for(labels: Collection[CatalogueLabel], old: str, new: str) -> Iterator[CatalogueLabel]:
+    """Yield the labels that change once ``new`` stands for ``old``.
+
+    A label below the one that it stands for moves up to its place.
+    """
+    parents = {each.label: each.parent for each in labels}
+    above = parents.get(new)
+    while above not in {None, old}:
+        above = parents.get(above or "")
     for each in labels:
         later = replace(each, version=each.version + 1)
         if each.label == old:
             yield replace(later, state=LabelState.MERGED, merged_into=new)
         elif each.merged_into == old:
             yield replace(later, merged_into=new)
+        elif each.label == new and above == old:
+            yield replace(later, parent=parents[old])
         elif each.parent == old:
             yield replace(later, parent=new)
 

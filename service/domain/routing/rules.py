@@ -6,7 +6,7 @@ decision names the first one that the document breaks.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import ClassVar
 
@@ -44,6 +44,10 @@ class Rule(ABC):
         """Return the rule as it was written."""
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
         return {"kind": self.kind, **{k: v for k, v in plain.items() if v is not None}}
+
+    def stored(self) -> dict[str, object]:
+        """Return all that decides what it holds back."""
+        return self.declared()
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,32 @@ class RequiresRule(Rule):
 
 
 @dataclass(frozen=True)
+class ParentsRule(Rule):
+    """A set that contains a label must contain its parent too."""
+
+    parents: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The parent of each label that needs one, as the catalogue had it."""
+    kind: ClassVar[str] = "parents"
+
+    def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
+        """Return whether the set contains a label without its parent."""
+        return any(self.parents.get(label, label) not in labels for label in labels)
+
+    def required(self, labels: frozenset[str]) -> Iterator[RequiresRule]:
+        """Yield what the labels of a set require."""
+        for label in sorted(labels & self.parents.keys()):
+            yield RequiresRule(self.name, label, (self.parents[label],))
+
+    def declared(self) -> dict[str, object]:
+        """Return the rule without the parents, which the catalogue has."""
+        return {"kind": self.kind, "name": self.name}
+
+    def stored(self) -> dict[str, object]:
+        """Return the rule with the parents."""
+        return {**self.declared(), "parents": dict(self.parents)}
+
+
+@dataclass(frozen=True)
 class VersionsRule(Rule):
     """Never send a document of which more than ``n`` other versions were posted before."""
 
@@ -130,7 +160,7 @@ class VersionsRule(Rule):
         return isinstance(earlier, int) and earlier > self.n
 
 
-KINDS = ("label", "metadata", "exactly_one", "at_most", "requires", "versions")
+KINDS = ("label", "metadata", "exactly_one", "at_most", "requires", "parents", "versions")
 
 
 @dataclass
@@ -185,6 +215,17 @@ class _Reader:
             return 0
         return value
 
+    def parents(self) -> Mapping[str, str]:
+        value = self.declared.get("parents")
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping) or not all(
+            isinstance(each, str) for each in value.values()
+        ):
+            self.fault("/parents", "must name the parent of each label")
+            return {}
+        return dict(value)
+
     def rule(self) -> Rule | None:
         kind = self.declared.get("kind")
         title = self.declared.get("name")
@@ -215,6 +256,9 @@ class _Reader:
                 rule = RequiresRule(
                     name or f"{label} requires"[:LONGEST_NAME], label, self.labels(1)
                 )
+            case "parents":
+                allowed |= {"parents"}
+                rule = ParentsRule(name or "parents", self.parents())
             case "versions":
                 allowed |= {"n"}
                 rule = VersionsRule(name or "posted again", self.count())
@@ -257,9 +301,7 @@ def held_back_alike(rules: Sequence[Rule]) -> frozenset[str]:
     >>> held_back_alike([one]) == held_back_alike([two, one])
     True
     """
-    return frozenset(
-        json.dumps({**rule.declared(), "name": None}, sort_keys=True) for rule in rules
-    )
+    return frozenset(json.dumps({**rule.stored(), "name": None}, sort_keys=True) for rule in rules)
 
 
 def constraints_broken(
@@ -268,15 +310,30 @@ def constraints_broken(
     """Return the rules about combinations of labels that a set breaks.
 
     These apply to sets that people choose, too. The other rules only ask for a person, and a
-    person is already there.
+    person is already there. Of a rule on parents, it is what each label requires.
     """
     present = frozenset(labels)
+    each_alone = (
+        part
+        for rule in rules
+        for part in (rule.required(present) if isinstance(rule, ParentsRule) else [rule])
+    )
     return tuple(
         rule
-        for rule in rules
+        for rule in each_alone
         if isinstance(rule, ExactlyOneRule | AtMostRule | RequiresRule)
         and rule.holds_back(present, metadata)
     )
+
+
+def parents_beside(rules: Sequence[Rule]) -> Mapping[str, str]:
+    """Return the parent that rules require beside each label."""
+    return {
+        label: parent
+        for rule in rules
+        if isinstance(rule, ParentsRule)
+        for label, parent in rule.parents.items()
+    }
 
 
 def first_broken(rules: Sequence[Rule], labels: Sequence[str], metadata: Metadata) -> Rule | None:

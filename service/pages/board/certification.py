@@ -58,6 +58,8 @@ COUNTS = {
     "held_back": "Of these, held back from audits then, so counted as wrong",
     "errors_known": "Errors among audits read again",
     "errors_missed": "Of these, missed by the auditor",
+    "wrong_sets": "Sets that audits found wrong",
+    "right_branch": "Of these, right branch, but wrong label below it",
     "reread_rate": "Share of audits read again",
     "test_risk": "Risk left for this attempt",
 }
@@ -66,7 +68,11 @@ COUNTS = {
 def _counts(evidence: CertificationEvidence) -> list[tuple[str, object]]:
     """Return the numbers of the evidence that readers ask for, and what was left out."""
     return [
-        *((shown, plain(getattr(evidence, name), 6)) for name, shown in COUNTS.items()),
+        *(
+            (shown, plain(number, 6))
+            for name, shown in COUNTS.items()
+            if (number := getattr(evidence, name)) is not None
+        ),
         *(("Excluded", f"{n}: {reason}") for reason, n in evidence.excluded.items() if n),
     ]
 

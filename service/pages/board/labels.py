@@ -424,7 +424,8 @@ DESCRIBE = Action(
     LabelFile,
     heading="Replace the descriptions",
     label="Replace",
-    hint="The file replaces all descriptions.",
+    hint="The file replaces all descriptions. Parents make the tree on the desk; a rule of the "
+    "policy can require them.",
     then=LABELS,
     notices={"described": "The descriptions are replaced."},
 )

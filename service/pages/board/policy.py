@@ -20,6 +20,7 @@ from setwise.service.domain.routing.rules import (
     ExactlyOneRule,
     LabelRule,
     MetadataRule,
+    ParentsRule,
     RequiresRule,
     Rule,
     VersionsRule,
@@ -396,6 +397,8 @@ def in_words(rule: Rule) -> str:
             held = f"A set with more than {n} of {_listed(labels)}"
         case RequiresRule(label=label, labels=labels):
             held = f"A set with {label} but without {_listed(labels)}"
+        case ParentsRule():
+            held = "A set with a label but without its parent in the catalogue"
         case VersionsRule(n=n):
             held = f"A document of which more than {n} other versions were posted before, unsent,"
         case _:

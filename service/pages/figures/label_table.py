@@ -102,6 +102,14 @@ def figure(trust: LabelTrust, labels: Sequence[CheckedLabel]) -> Figure:
 
 
 def _says(trust: LabelTrust) -> str:
+    """Say which documents the table is of, and how many sets are wrong only below the top."""
+    n, near = trust.wrong
+    if near is None or not n:
+        return _of(trust)
+    return f"{_of(trust)} Right branch, wrong label below it: {near:,} of {plural(n, 'wrong set')}."
+
+
+def _of(trust: LabelTrust) -> str:
     n = plural(trust.documents, "checked document")
     if trust.basis is LabelBasis.CHECKED:
         return (

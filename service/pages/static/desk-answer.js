@@ -191,11 +191,17 @@ export class Choice {
     return label !== "" && !(label in this.beyond);
   }
 
-  /** Add a label, or remove it; returns whether it is chosen now. `kind` as in `beyond`. */
-  toggle(label, kind) {
-    if (kind) this.beyond = { ...this.beyond, [label]: kind };
+  /**
+   * Add a label, or remove it; returns whether it is chosen now. `kind` as in `beyond`; `along` are
+   * the labels that an added one brings, as `[{label, kind}]`.
+   */
+  toggle(label, kind, along = []) {
     const chosen = new Set(this.chosen);
-    if (!chosen.delete(label)) chosen.add(label);
+    if (!chosen.delete(label))
+      for (const each of [{ label, kind }, ...along]) {
+        chosen.add(each.label);
+        if (each.kind) this.beyond = { ...this.beyond, [each.label]: each.kind };
+      }
     this.take([...chosen]);
     return chosen.has(label);
   }

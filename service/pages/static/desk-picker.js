@@ -238,6 +238,12 @@ export class Guide {
     this.line.replaceChildren(name, found.guideline ? `: ${found.guideline}` : "");
   }
 
+  /** The labels that the policy requires beside a label, the nearest first. */
+  beside(label) {
+    const parent = this.#notes.get(this.#notes.get(label)?.beside);
+    return parent ? [parent, ...this.beside(parent.label)] : [];
+  }
+
   /** Show the labels that stand at the top; the others when they are opened. */
   browse() {
     this.tree.replaceChildren(...this.#branches(null));

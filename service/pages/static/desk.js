@@ -55,11 +55,18 @@ let busy = false;
 
 const isChosen = (label) => Boolean(choice?.chosen.has(label));
 
-/** Add a label or remove it; `kind` tells what it is if the model lacks it. */
+/**
+ * Add a label, with those that must be beside it, or remove it; `kind` tells what it is if the model
+ * lacks it.
+ */
 function picked(label, kind) {
-  const added = choice.toggle(label, kind);
+  const along = guide.beside(label).filter((one) => !isChosen(one.label));
+  const added = choice.toggle(label, kind, along);
+  const brought = added && along.length ? ` with ${inLine(along.map((one) => one.label))}` : "";
+  const needing = choice.labels.filter((one) => guide.beside(one).some((above) => above.label === label));
   changed();
-  say(`${named(label)} ${added ? "added" : "removed"}.`);
+  const required = added || !needing.length ? "" : `, though required by ${inLine(needing)}`;
+  say(`${named(label)} ${added ? "added" : "removed"}${brought}${required}.`);
 }
 
 /** Add a label that is in no list; `insist` tells that near-duplicates were seen and are not meant. */
@@ -627,8 +634,7 @@ ui.chips.addEventListener("click", ({ target }) => {
   } else if (button.classList.contains("why")) {
     explain(button.dataset.label);
   } else {
-    choice.toggle(button.dataset.label);
-    changed();
+    picked(button.dataset.label);
   }
 });
 
@@ -659,9 +665,7 @@ ui.chips.addEventListener("keydown", (event) => {
     const all = [...ui.chips.querySelectorAll(".chip")];
     all.at((all.findIndex((one) => one === event.target) + step) % all.length)?.focus();
   } else if ((event.key === "Delete" || event.key === "Backspace") && choice.chosen.has(label)) {
-    choice.toggle(label);
-    changed();
-    say(`${named(label)} removed.`);
+    picked(label);
   } else return;
   event.preventDefault();
 });

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from setwise.models.evaluation.label_table import KNOWN_WITHIN, LabelRow, LabelShare, label_table
 from setwise.service.domain.evidence import CheckedDocument, confident
+from setwise.service.domain.labels.tree import WrongSets, wrong_sets
 from setwise.service.domain.predictions import Marginal
 from setwise.service.domain.reports import Standing
 
@@ -45,6 +46,8 @@ class LabelTrust:
     """Number of checked documents that the rows are of."""
     drawn: bool
     """Whether audits drew them at random, so that the bounds hold for what is sent."""
+    wrong: WrongSets
+    """Those of the documents whose whole set is wrong."""
     labels: tuple[CheckedLabel, ...]
 
 
@@ -54,6 +57,8 @@ def label_trust(
     marginals: Mapping[str, Sequence[Marginal]],
     vocabulary: Collection[str],
     basis: LabelBasis,
+    *,
+    parents: Mapping[str, str],
 ) -> LabelTrust:
     """Return the label table of checked documents.
 
@@ -62,6 +67,7 @@ def label_trust(
 
     ``known``: Weights of the checks; one without a weight does not count.
     ``marginals``: Of the predictions, by id.
+    ``parents``: The label above each that has one.
     """
     chosen = [
         check
@@ -69,8 +75,9 @@ def label_trust(
         if known.of(check) > 0.0 and (basis is LabelBasis.CHECKED or confident(check))
     ]
     drawn = basis is LabelBasis.SENT and known.drawn
+    wrong = wrong_sets(((check.labels, check.truth) for check in chosen), parents)
     if not chosen:
-        return LabelTrust(basis, 0, drawn, ())
+        return LabelTrust(basis, 0, drawn, wrong, ())
     sums: defaultdict[str, float] = defaultdict(float)
     for check in chosen:
         for marginal in marginals.get(check.id, ()):
@@ -80,4 +87,4 @@ def label_trust(
         replace(row, mean_probability=sums[row.label] / len(chosen)) for row in table.worst_first()
     )
     labels = tuple(CheckedLabel(row, row.label in vocabulary) for row in rows)
-    return LabelTrust(basis, len(chosen), drawn, labels)
+    return LabelTrust(basis, len(chosen), drawn, wrong, labels)
