@@ -110,9 +110,10 @@ EVERYTHING = QueueFilter()
 class ReadingOrder(StrEnum):
     """The order of documents that are neither due nor given priority.
 
-    While nothing is sent, half of the readings go to the marked documents in order of arrival, the
-    others to those that the newest model is least sure of; near copies come last. Each claim picks
-    one of the two at random, so reviewers cannot tell why they get a document.
+    While nothing is sent, half of the readings go to the marked documents in order of arrival, what
+    is read blind first, the others to those that the newest model is least sure of; near copies
+    come last. Each claim picks one of the two at random, so reviewers cannot tell why they get a
+    document.
     """
 
     AS_THEY_CAME = "as they came"

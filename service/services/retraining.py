@@ -10,6 +10,7 @@ from typing import cast
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.annotators import Rates
+from setwise.service.domain.certification import Scorer
 from setwise.service.domain.files import annotation_row, content_row
 from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.models import ModelVersion
@@ -134,11 +135,11 @@ class Retraining(Requesting):
             if measured is None or not measured.helps:
                 why = "it ranks no better than the most frequent sets, and does not suggest yet"
                 return {**result, "reason": why}
-            progress(0.9, "activating the model")
+            self._score_audits(model, progress)
+            progress(0.99, "activating the model")
             self.models.activate(SYSTEM, model.id)
             return {**result, "reason": f"it suggests on the desk; {_says(measured)}"}
         shadow = self._shadow(model)
-        progress(0.85, "scoring the audited documents")
         on_audits = self._compared(model, progress)
         return {
             **result,
@@ -227,11 +228,17 @@ class Retraining(Requesting):
             return error.detail
         return "It scores live documents and decides nothing."
 
-    def _compared(self, model: ModelVersion, progress: Progress) -> OnAudits:
-        def report(share: float, message: str = "") -> None:
-            progress(0.85 + 0.15 * share, message)
+    def _score_audits(self, model: ModelVersion, progress: Progress) -> Scorer:
+        """Let the audits so far count for the model: none of them taught it."""
 
-        candidate = self.certifications.score_audits(model, report)
+        def report(share: float, message: str = "") -> None:
+            progress(0.85 + 0.14 * share, message)
+
+        report(0.0, "scoring the audited documents")
+        return self.certifications.score_audits(model, report)
+
+    def _compared(self, model: ModelVersion, progress: Progress) -> OnAudits:
+        candidate = self._score_audits(model, progress)
         with self.begin(read_only=True) as transaction:
             serving = transaction.certifications.serving()
             if serving is None or serving == candidate:

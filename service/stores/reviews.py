@@ -106,7 +106,9 @@ def _reading_orders() -> Mapping[ReadingOrder, Sequence[_Part]]:
     )
     clock = (task.tier, task.queued_at, task.id)
     unread = (normal, task.due_at.is_(None), ~copied)
-    marked: _Part = (*unread, task.marked), (task.queued_at, task.id)
+    # An audit counts as wrong if it is not read in time, so none waits behind other marked ones.
+    later = task.kind != ReviewKind.AUDIT.value
+    marked: _Part = (*unread, task.marked), (later, task.queued_at, task.id)
     doubtful: _Part = (*unread, ~task.marked), (task.confidence, task.queued_at, task.id)
     before: _Part = (hurried,), clock
     after: _Part = (), clock

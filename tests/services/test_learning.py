@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from setwise.service.domain.certification import Scorer
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.policy import RetrainMode, ThresholdMode
 from setwise.service.domain.predictions import Document, Reason
@@ -17,7 +18,7 @@ from setwise.service.services.analysis import retraining as analysis
 from setwise.service.services.retraining import Retraining
 from tests import building
 from tests.building import predict_one
-from tests.fakes import FakeStore
+from tests.fakes import FakePredictor, FakeStore
 from tests.kit.clinic import Clinic
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change, model
 from tests.services.test_files import Worker
@@ -73,6 +74,10 @@ class Project:
         result = self.clinic.models.rescore(job, Worker())
         self.clinic.jobs.succeed(job, result)
         return result
+
+    @property
+    def version(self) -> str:
+        return next(m.version for m in self.clinic.models.page(ADMIN) if m.active)
 
     @property
     def active(self) -> str | None:
@@ -224,6 +229,21 @@ def test_another_model_meanwhile_begins_again(project: Project) -> None:
         "documents": 2,
         "model_id": project.active,
     }
+
+
+def test_audits_of_one_model_count_for_the_next(project: Project) -> None:
+    """Otherwise the proof would begin again with every model that comes by itself."""
+    clinic, plan = project.clinic, AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
+    unproved = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=plan)
+    clinic.policies.change(ADMIN, unproved, None)
+    project.answer(60)
+    project.train()
+    clinic.predictors.predictor = FakePredictor(version=project.version)
+    project.answer(24)
+    assert project.train()["model_id"] == project.active
+    scorer = Scorer(project.version, FakePredictor().calibrator_version)
+    with clinic.begin() as transaction:
+        assert len(transaction.evidence.audited(scorer)) == 24
 
 
 def test_labels_with_few_examples_are_named_the_rarest_first(project: Project) -> None:

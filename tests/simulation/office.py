@@ -19,6 +19,7 @@ from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.reviews import ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.logs import configure_logging
+from setwise.service.runtime.worker import Worker
 from setwise.service.services.all import Services
 from setwise.service.services.ports import Predictor
 from setwise.service.settings import Settings
@@ -82,8 +83,8 @@ class Reviewer:
 
     caller: Caller
     noise: float
-    """Probability, in [0, 1), of contradicting a right prediction, and of replacing a wrong one
-    with another wrong set.
+    """Probability, in [0, 1), of contradicting a right prediction, of replacing a wrong one with
+    another wrong set, and of an error where nothing is suggested.
     """
     miss_rate: float
     seed: int
@@ -91,19 +92,20 @@ class Reviewer:
 
     def answer(self, task: ReviewTask, truth: Labels, labels: Sequence[str]) -> Labels:
         """Return the reviewer's label set for a task."""
-        predicted = task.prediction.scored.labels
+        predicted = task.candidates[0].labels if task.candidates else None
         draw = Random(f"{self.seed}/{self.caller.name}/{task.prediction.name}/{task.kind}")
-        if set(predicted) != set(truth) and draw.random() < self.miss_rate:
+        wrong = predicted is not None and set(predicted) != set(truth)
+        if predicted is not None and wrong and draw.random() < self.miss_rate:
             return predicted
-        return _mistake(predicted, truth, labels, draw) if draw.random() < self.noise else truth
+        return mistake(predicted, truth, labels, draw) if draw.random() < self.noise else truth
 
 
-def _mistake(predicted: Labels, truth: Labels, labels: Sequence[str], draw: Random) -> Labels:
+def mistake(predicted: Labels | None, truth: Labels, labels: Sequence[str], draw: Random) -> Labels:
     """Return the truth with one label changed, but not the predicted set."""
     while True:
         label = draw.choice(truth) if truth and draw.random() < 0.5 else draw.choice(labels)
         changed = set(truth) ^ {label}
-        if changed != set(predicted):
+        if predicted is None or changed != set(predicted):
             return tuple(each for each in labels if each in changed)
 
 
@@ -112,6 +114,7 @@ class Office:
     """The people of the kit's installation, without a network."""
 
     services: Services
+    worker: Worker
     clock: FakeClock
     owner: Caller
     client: Caller
@@ -138,7 +141,7 @@ def open_office(scenario: Scenario, stream: Stream) -> Iterator[Office]:
             predictors=None if stream.predictor is None else Always(stream.predictor),
             run_length=scenario.run_length,
         ) as site:
-            yield _staff(site.services, clock, scenario)
+            yield _staff(site.services, site.application.worker, clock, scenario)
 
 
 def _settings(folder: Path, scenario: Scenario) -> Settings:
@@ -156,7 +159,7 @@ def _settings(folder: Path, scenario: Scenario) -> Settings:
     )
 
 
-def _staff(services: Services, clock: FakeClock, scenario: Scenario) -> Office:
+def _staff(services: Services, worker: Worker, clock: FakeClock, scenario: Scenario) -> Office:
     """Create a key for each person, the groups and the policy."""
 
     def hire(name: str, role: Role) -> Caller:
@@ -178,6 +181,7 @@ def _staff(services: Services, clock: FakeClock, scenario: Scenario) -> Office:
     services.policy.change(owner, _policy(scenario), None)
     return Office(
         services=services,
+        worker=worker,
         clock=clock,
         owner=owner,
         client=hire("documents", Role.CLIENT),

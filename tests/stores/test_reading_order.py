@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from setwise.service.domain.predictions import Document
-from setwise.service.domain.reviews import ReadingOrder, ReviewTask
+from setwise.service.domain.reviews import ReadingOrder, ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import Selection
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
@@ -16,7 +16,7 @@ from tests.stores.test_reviews import QUARTER, read, save, store
 
 
 def waiting(place: int, draw: Random) -> ReviewTask:
-    """Return a task; some are urgent or due, and of some contents there are copies."""
+    """Return a task; some are urgent, due or audits, and of some contents there are copies."""
     came = START + timedelta(minutes=place)
     document = Document(
         id=f"d{place}",
@@ -27,8 +27,10 @@ def waiting(place: int, draw: Random) -> ReviewTask:
     content = draw.choice([0.1, 0.2, draw.random(), draw.random()])
     of = prediction(document=document, confidence=draw.choice([0.2, 0.5, draw.random()]))
     of = of._replace(selection=Selection(draw=content))
-    # Copies are marked alike, as their content decides.
-    return replace(task(of), created_at=came, marked=Random(content).random() < 0.5)
+    # Copies are marked alike, as their content decides, and audits always.
+    drawn = Random(content).random()
+    kind = ReviewKind.AUDIT if drawn < 0.15 else ReviewKind.REVIEW
+    return replace(task(of), kind=kind, created_at=came, marked=drawn < 0.5)
 
 
 def by_definition(
@@ -45,7 +47,10 @@ def by_definition(
     hurried = [of for of in tasks if of.due_at is not None or of.prediction.document.priority]
     plain = [of for of in tasks if of not in hurried]
     fresh = [of for of in plain if of.prediction.selection.draw not in contents]
-    marked = sorted((of for of in fresh if of.marked), key=clock)
+    marked = sorted(
+        (of for of in fresh if of.marked),
+        key=lambda of: (of.kind is not ReviewKind.AUDIT, clock(of)),
+    )
     doubtful = sorted(
         (of for of in fresh if not of.marked), key=lambda of: (of.confidence, *clock(of))
     )
