@@ -142,8 +142,9 @@ def runs_of(text: str) -> list[str]:
     ['crp', '升高', '3.5']
     """
     plain = normalised(text)
-    pattern = _patterns().word if has_runs(plain) else _pattern_of(plain)
-    return [match[0] for match in pattern.finditer(plain)]
+    if not has_runs(plain):
+        return _pattern_of(plain).findall(plain)
+    return [match[0] for match in _patterns().word.finditer(plain)]
 
 
 def has_runs(text: str) -> bool:

@@ -130,7 +130,7 @@ def normal_form(text: str) -> str:
     >>> normal_form("Na 140  CRP 12.5")
     'na 140 crp 12.5'
     """
-    letters = " ".join([_NUMBERS.sub(" ", word) for word in runs_of(text)]).split()
+    letters = _NUMBERS.sub(" ", " ".join(runs_of(text))).split()
     everything = normalised(text).split()
     mostly_letters = 2 * sum(map(len, letters)) >= sum(map(len, everything))
     return " ".join(letters if mostly_letters else everything)
