@@ -1,6 +1,7 @@
 """A scikit-learn classifier of label sets, with confidences for whole sets."""
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -26,6 +27,7 @@ from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.dataset_files import MIN_TRAINING_DOCUMENTS
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.splits import fold_ids
+from setwise.models.evaluation.metrics import training_remark
 from setwise.models.labels.foreign_classifier import ForeignClassifier
 from setwise.models.labels.scaling import check_sample_weight
 from setwise.models.labels.targets import (
@@ -46,6 +48,7 @@ from setwise.models.options import (
     Method,
     Preset,
     TrainingOptions,
+    TrainingWarning,
 )
 from setwise.models.predictions import SetPredictions
 from setwise.models.predictor import SetPredictor
@@ -179,7 +182,8 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         Warns
         -----
         TrainingWarning
-            If there are too few documents for the calibrator that would otherwise be used.
+            If there are too few documents for the calibrator that would otherwise be used, or the
+            model gives the same set to every document that it has not seen.
         """
         if X is None and scores is None:
             raise ValueError("give documents, or scores of another model")
@@ -214,6 +218,8 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             folds=folds,
             sample_weight=weight,
         )
+        if remark := training_remark(self.predictor_.manifest["metrics"]):
+            warnings.warn(remark, TrainingWarning, stacklevel=2)
         self.classes_, self.exclusive_ = targets.classes, targets.exclusive
         return self
 

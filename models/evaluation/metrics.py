@@ -55,6 +55,8 @@ class Metrics:
         Of all label decisions together, and means over labels; 0/0 counts 0 in the latter.
     n_undefined_labels : int
         Labels that are neither true nor predicted anywhere; they count 0 in ``macro_f1``.
+    one_set : bool
+        Whether several documents all got the same set.
     map : float or None
         Mean average precision of each document's label ranking; None without marginals.
     precision_at_1, precision_at_3, precision_at_5 : float or None
@@ -92,6 +94,7 @@ class Metrics:
     macro_precision: float
     macro_recall: float
     n_undefined_labels: int
+    one_set: bool
     map: float | None
     precision_at_1: float | None
     precision_at_3: float | None
@@ -226,6 +229,35 @@ def count_agreement(Y_true: Labels, Y_pred: Labels, *, axis: int = 1) -> Agreeme
     true, predicted = _label_matrices(Y_true, Y_pred)
     common = true.multiply(predicted).tocsr()
     return Agreement(*(_count(matrix, axis) for matrix in (common, predicted, true)))
+
+
+def have_one_set(predicted: csr_array) -> bool:
+    """Return whether all rows of a 0/1 matrix (n, L) with sorted indices are the same.
+
+    >>> have_one_set(csr_array([[0, 1], [0, 1]])), have_one_set(csr_array([[0, 1], [1, 0]]))
+    (True, False)
+    """
+    sizes = np.diff(predicted.indptr)
+    if np.any(sizes != sizes[:1]):
+        return False
+    sets = predicted.indices.reshape(len(sizes), -1) if sizes[:1].any() else np.zeros((1, 0))
+    return bool(np.all(sets == sets[:1]))
+
+
+def training_remark(metrics: Mapping[str, object]) -> str | None:
+    """Return what users must know of a model by its cross-fitted metrics; None if nothing.
+
+    Parameters
+    ----------
+    metrics : mapping
+        Those of the artifact's manifest.
+    """
+    if not metrics.get("one_set"):
+        return None
+    return (
+        "In cross-fitting the model gives the same set to every document that it has not seen: it "
+        "has not learnt to tell them apart; train on more documents, or look at what it reads."
+    )
 
 
 def _count(matrix: csr_array, axis: int) -> NDArray[np.int64]:
@@ -375,6 +407,7 @@ class RunningMetrics:
             macro_precision=float(across.precision(undefined=0.0).mean()),
             macro_recall=float(across.recall(undefined=0.0).mean()),
             n_undefined_labels=int(undefined.sum()),
+            one_set=n > 1 and have_one_set(self.label_sets()[1]),
             map=float(rankings.mean()) if rankings is not None and len(rankings) else None,
             precision_at_1=None if tops is None else tops[0],
             precision_at_3=None if tops is None else tops[1],

@@ -18,6 +18,7 @@ from setwise.service.cli.console import (
     AsJson,
     CommandError,
     four_digits,
+    note,
     print_json,
     print_table,
     progress,
@@ -184,6 +185,7 @@ def train(
     from setwise.models.calibration.several_answers import settle
     from setwise.models.data.dataset_files import check_trainable, read_dataset
     from setwise.models.data.documents import read_gold
+    from setwise.models.evaluation.metrics import training_remark
     from setwise.models.storage.artifacts import save
     from setwise.models.training import train as fit
 
@@ -233,6 +235,8 @@ def train(
         print_json(summary)
     else:
         print_table(_training_table(summary))
+    if remark := training_remark(predictor.manifest.get("metrics", {})):
+        note(f"setwise: warning: {remark}")
 
 
 def _options(

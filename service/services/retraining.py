@@ -127,6 +127,7 @@ class Retraining(Requesting):
             "model_version": model.version,
             "learnt_from": state["learnt_from"],
             "measured": state.get("measured"),
+            **({"remark": state["remark"]} if state.get("remark") else {}),
         }
         measured = _measured(result)
         if model.active:
@@ -195,8 +196,9 @@ class Retraining(Requesting):
                     version=model.version,
                     requested_by=str(job.payload.get("requested_by", SYSTEM.id)),
                 )
-        counts = {name: value for name, value in learnt_from.items() if name != "measured"}
-        return model, {"model_id": model.id, "learnt_from": counts, "measured": measured}
+        said = {name: learnt_from.get(name) for name in ("measured", "remark")}
+        counts = {name: value for name, value in learnt_from.items() if name not in said}
+        return model, {"model_id": model.id, "learnt_from": counts, **said}
 
     def _may_enter(self) -> bool:
         """Return whether a model may be activated by itself: if nothing can be sent."""

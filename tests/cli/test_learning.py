@@ -116,6 +116,20 @@ def test_training_tells_people_how_good_it_is_and_how_far(folder, tmp_path, caps
     assert "train: 100%" in err
 
 
+def test_training_says_if_a_model_answers_alike_whatever_it_reads(folder, tmp_path, capsys):
+    alike = [
+        {"id": f"n{i}", "text": f"only{i}", "labels": ["lung" if i % 4 == 0 else "skin"]}
+        for i in range(60)
+    ]
+    said = "gives the same set to every document"
+    for name, records in (("alike", alike), ("notes", notes(60))):
+        data = write_lines(tmp_path / f"{name}.jsonl", records)
+        options = ("--preset", "fast", "--jobs", "1", "--json")
+        assert status("train", data, "--out", tmp_path / name, *options) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["metrics"]["one_set"] == (said in err) == (name == "alike")
+
+
 def test_an_unknown_method_is_refused_with_those_there_are(folder, tmp_path, capsys):
     arguments = ("train", folder / "texts", "--out", tmp_path / "m", "--method", "guess")
     message = refusal(capsys, *arguments)

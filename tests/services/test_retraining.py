@@ -68,7 +68,7 @@ class Fits:
         self, rows: list[tuple[Mapping[str, object], Rates | str | None]], *_: object, **__: object
     ) -> object:
         self.rows, self.times = rows, self.times + 1
-        return {"documents": len(rows)}
+        return {"documents": len(rows), "remark": "It says nothing."}
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_a_new_version_is_registered_shadows_and_is_compared_on_the_same_audits(
     assert len(fits.rows) >= len(made)
     (new,) = [one for one in office.models.page(ADMIN) if one.id != OLD.id]
     assert not new.active
-    assert result["model_id"] == new.id
+    assert (result["model_id"], result["remark"]) == (new.id, "It says nothing.")
     assert office.models.comparison(ADMIN, new.id).shadow is not None
     found = result["on_audits"]
     assert isinstance(found, dict)
@@ -243,6 +243,16 @@ def test_a_fit_learns_from_the_history_and_the_reviews_but_not_from_what_certifi
         "left_out": {"they were drawn to certify": 1},
     }
     assert load(target).manifest["training"]["preset"] == "paper"
+
+
+@pytest.mark.filterwarnings("ignore::setwise.TrainingWarning")
+def test_a_fit_says_if_the_model_answers_alike_whatever_it_reads(tmp_path: Path) -> None:
+    texts = [f"only{place}" for place in range(80)]
+    rows = [(decided(place, 9, text=text, labels=["a"]), None) for place, text in enumerate(texts)]
+    rows[0] = decided(0, 9, text="only0", labels=["b"]), None
+    options: dict[str, Any] = {"preset": "fast", "target": tmp_path / "m", "report": no_report}
+    found = analysis.fit_again(rows, None, None, **options)
+    assert "the same set to every document" in str(found["remark"])
 
 
 def noisy(rates: Rates | str, places: range, **changes: object) -> list[tuple[Any, Rates | str]]:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import Dataset
-from setwise.models.evaluation.metrics import Metrics
+from setwise.models.evaluation.metrics import Metrics, have_one_set
 from setwise.models.figures.numerals import percent, plural
 from setwise.models.predictor import SetPredictor
 
@@ -46,10 +46,8 @@ def remarks_on(
 
 def _constant(predicted: csr_array, dataset: Dataset) -> Iterator[str]:
     """Say that the model answers alike whatever it reads, unless all documents are alike."""
-    sets = {tuple(sorted(predicted[[row]].indices.tolist())) for row in range(dataset.n)}
-    if len(sets) == 1 and len(set(_contents(dataset))) > 1:
-        (labels,) = sets
-        names = _named([dataset.label_names[label] for label in labels])
+    if have_one_set(predicted) and len(set(_contents(dataset))) > 1:
+        names = _named([dataset.label_names[label] for label in predicted[[0]].indices])
         yield (
             f"The model gives the same set to every document ({names or 'no labels'}): it has not "
             "learnt to tell them apart; train on more documents, or look at what it reads."

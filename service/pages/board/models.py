@@ -207,10 +207,16 @@ def summary(model: ModelVersion) -> str:
 def metrics(model: ModelVersion) -> list[tuple[str, str]]:
     """Return what training measured of a model."""
     metrics = model.summary.get("metrics")
+    if not isinstance(metrics, Mapping):
+        return []
+    alike = [("Warning", "It gives the same set to every document.")]
     return [
-        (str(name).replace("_", " ").capitalize(), plain(float(value)))
-        for name, value in (metrics.items() if isinstance(metrics, Mapping) else ())
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        *(alike if metrics.get("one_set") is True else []),
+        *(
+            (str(name).replace("_", " ").capitalize(), plain(float(value)))
+            for name, value in metrics.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        ),
     ]
 
 

@@ -17,6 +17,7 @@ from setwise.models.data.datasets import Dataset, concatenate_datasets
 from setwise.models.data.documents import read_documents
 from setwise.models.data.formats.reviews import GOLD, reviewed_lines
 from setwise.models.data.lines import DataError
+from setwise.models.evaluation.metrics import training_remark
 from setwise.models.options import EXPERTS, LABELS_BY, METHODS, Preset, TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
@@ -103,12 +104,14 @@ def fit_again(
         raise InvalidRequest(f"The training data cannot be used: {error}") from error
     save(predictor, target)
     earlier = counts[0] if history is not None else 0
+    remark = training_remark(predictor.manifest["metrics"])
     return {
         "documents": dataset.n,
         "earlier": earlier,
         "reviewed": dataset.n - earlier,
         "left_out": dict(left_out),
         **({} if measured is None else {"measured": members(measured)}),
+        **({} if remark is None else {"remark": remark}),
     }
 
 

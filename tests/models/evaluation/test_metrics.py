@@ -47,6 +47,7 @@ def test_set_metrics_equal_scikit_learn_where_it_defines_them(case):
         reference.f1_score(t, p, zero_division=0) for t, p in zip(true.T, predicted.T, strict=True)
     ]
     assert ours.macro_f1 == pytest.approx(np.mean(macro))
+    assert ours.one_set == (len(predicted) > 1 and len({row.tobytes() for row in predicted}) == 1)
     micro = reference.f1_score(true.ravel(), predicted.ravel(), zero_division=1)
     assert ours.micro_f1 == pytest.approx(micro)
     for name, score in (
