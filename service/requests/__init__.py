@@ -126,6 +126,6 @@ class Input:
     pointers: tuple[str, ...] = ()
     """JSON pointers under which services report its faults, where not its own."""
     fold: str = ""
-    """Summary of the fold that hides the field until it is used."""
+    """Summary of the fold that hides it, and neighbours with the same one, until they are used."""
     labels: Literal["", "known", "new"] = ""
     """Whether names of labels are typed in it, which a script completes, and new ones are taken."""

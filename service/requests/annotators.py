@@ -14,6 +14,7 @@ _SOURCES = (
     SET_BY_HAND,
 )
 _ONLY_FIXED = "Only used when rates are set by hand."
+ERROR_RATES = "Error rates"
 _FIXED = ("noise.mode", "fixed")
 _SEEN_FIXED = ("source_seen", "fixed")
 
@@ -28,6 +29,7 @@ class FixedRates(RequestBody):
             _ONLY_FIXED,
             percent="any",
             when=_SEEN_FIXED,
+            fold=ERROR_RATES,
         ),
     ] = Field(description="How often right predictions are contradicted.")
     beta: Annotated[
@@ -37,6 +39,7 @@ class FixedRates(RequestBody):
             _ONLY_FIXED,
             percent="any",
             when=_SEEN_FIXED,
+            fold=ERROR_RATES,
         ),
     ] = Field(description="How often wrong predictions are agreed with.")
 
@@ -49,15 +52,19 @@ class GroupNoiseBody(RequestBody):
 
     mode: Annotated[
         Literal["fixed", "estimated"],
-        Input("Error rates of blind answers", "", "radio", _SOURCES),
+        Input("Error rates of blind answers", "", "radio", _SOURCES, fold=ERROR_RATES),
     ] = Field(description="Of blind answers. `fixed`: set by you; `estimated`: from gold labels.")
     alpha: Annotated[
         Number | None,
-        Input("Right sets rejected, in %", _ONLY_FIXED, percent="any", when=_FIXED),
+        Input(
+            "Right sets rejected, in %", _ONLY_FIXED, percent="any", when=_FIXED, fold=ERROR_RATES
+        ),
     ] = Field(None, description="How often right predictions are contradicted.")
     beta: Annotated[
         Number | None,
-        Input("Wrong sets accepted, in %", _ONLY_FIXED, percent="any", when=_FIXED),
+        Input(
+            "Wrong sets accepted, in %", _ONLY_FIXED, percent="any", when=_FIXED, fold=ERROR_RATES
+        ),
     ] = Field(None, description="How often wrong predictions are agreed with.")
 
     with_suggestion: FixedRates | None = Field(

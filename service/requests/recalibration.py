@@ -25,6 +25,7 @@ NOISE = Input(
             "Estimated for each group from answers that a lead decided.",
         ),
     ),
+    fold="Advanced",
 )
 _ACTIVATE = (
     (Activate.NEVER.value, "Wait until someone activates it", ""),
@@ -43,17 +44,18 @@ class ErrorRates(RequestBody):
         float,
         Input(
             "Right sets that reviewers reject, in %",
-            "Alpha, the same for everyone, with and without the suggestion in view; groups can "
-            "have separate rates. Only for known error rates.",
+            "The same for everyone; groups can have separate rates. Only for known error rates.",
             percent="any",
+            fold="Advanced",
         ),
     ] = Field(description="Share of right predictions that a reviewer contradicts.")
     beta: Annotated[
         float,
         Input(
             "Wrong sets that reviewers accept, in %",
-            "Beta, the same for everyone; only for known error rates.",
+            "The same for everyone; only for known error rates.",
             percent="any",
+            fold="Advanced",
         ),
     ] = Field(description="Share of wrong predictions that a reviewer agrees with.")
 

@@ -19,6 +19,7 @@ from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.requests import Input
 from setwise.service.requests.annotators import (
+    ERROR_RATES,
     SET_BY_HAND,
     AnnotatorRequest,
     GroupRequest,
@@ -57,6 +58,7 @@ class ChangedGroup(GroupRequest):
                 ),
                 SET_BY_HAND,
             ),
+            fold=ERROR_RATES,
         ),
     ] = "unknown"
 
@@ -123,26 +125,16 @@ PLACE = Action(
 )
 
 
-def estimate(rate: NoiseRate, pooled: Sequence[str], group: str) -> str:
-    """Return a rate of a group with its interval, in percent, and the groups that it describes.
-
-    >>> rate = NoiseRate(value=0.05, low=0.01, high=0.125, level=0.9, checked=40)
-    >>> estimate(rate, ["coders"], "coders")
-    '5.0 % (1.0 % to 12.5 %, 40 checked)'
-    >>> estimate(rate, ["coders", "nurses"], "coders")
-    '5.0 % (1.0 % to 12.5 %, 40 checked) of this group and nurses together'
-    """
-    others = [each for each in pooled if each != group]
-    whose = f" of this group and {', '.join(others)} together" if others else ""
-    return f"{_interval(rate)}{whose if rate.checked else ''}"
-
-
 def _interval(rate: NoiseRate | None) -> str:
     if rate is None or not rate.checked:
         return "unknown"
     value, low, high = map(numerals.percent, (rate.value, rate.low, rate.high))
     few = "only " if rate.checked < FEW else ""
     return f"{value} ({low} to {high}, {few}{rate.checked:,} checked)"
+
+
+def _bar(rate: NoiseRate) -> Markup:
+    return ui.bar(rate.value, rate.low, rate.high) if rate.checked else Markup("")
 
 
 def _pace(report: AnnotatorReport) -> str:
@@ -174,7 +166,7 @@ def _waiting(report: GroupReport) -> Sequence[tuple[str, object]]:
     return (
         (
             "Contradictions that wait for a lead",
-            f"{report.waiting:,}: the intervals allow for whatever leads decide",
+            f"{report.waiting:,}",
         ),
     )
 
@@ -185,28 +177,47 @@ _WITHHELD = "You may not see the figures of other people."
 def _state(call: Call) -> SectionState:
     groups = call.services.annotators.groups(call.caller)
     usable = sum(report.usable for report in groups)
-    return SectionState(f"{usable:,} of {len(groups):,} with usable error rates.")
+    return SectionState(
+        f"Usable error rates: {usable:,} of {numerals.plural(len(groups), 'group')}."
+    )
 
 
 # Right sets that are rejected contradict the model, wrong ones that are accepted agree.
 _AUDITED = {"alpha": Audited.CONTRADICTED, "beta": Audited.AGREED}
 
 
+def _drawn(rate: NoiseRate | None, behind: str) -> object:
+    """Return a rate with a bar of its bounds and a link to the answers behind it."""
+    if rate is None or not rate.checked:
+        return ui.quiet("unknown")
+    few = ui.sub("few checks" if rate.checked < FEW else "")
+    return ui.joined(ui.link(behind, numerals.percent(rate.value)), _bar(rate), few)
+
+
 def _rate(report: GroupReport, name: str) -> object:
     """Return a rate of a group: the fixed one, or its estimate."""
     if report.group.fixed:
-        return f"{100 * getattr(report.group.fixed, name):.1f} %"
-    blind = report.blind
-    if blind is None:
-        return ui.quiet("unknown")
+        share = getattr(report.group.fixed, name)
+        return ui.joined(numerals.percent(share), ui.bar(share))
     behind = documents.address(group=report.group.id, audited=_AUDITED[name])
-    return ui.link(behind, estimate(getattr(blind, name), blind.pooled, report.group.id))
+    return _drawn(None if report.blind is None else getattr(report.blind, name), behind)
 
 
-def _source(report: GroupReport) -> Markup:
-    source = "set by hand" if report.group.fixed else "estimated"
+def _source(report: GroupReport) -> str:
+    """Return where the rates of blind answers come from."""
+    if report.group.fixed:
+        return "set by hand"
+    if report.blind is None:
+        return ""
+    others = ", ".join(each for each in report.blind.pooled if each != report.group.id)
+    return f"estimated together with {others}" if others else "estimated"
+
+
+def _named(report: GroupReport) -> Markup:
     return ui.joined(
-        source, "" if report.usable else ui.joined(" ", ui.badge("not usable yet", "warn"))
+        ui.link(f"{GROUPS}/{report.group.id}", report.group.name),
+        "" if report.usable else ui.joined(" ", ui.badge("not usable yet", "warn")),
+        ui.sub(_source(report)),
     )
 
 
@@ -247,15 +258,7 @@ class _GroupRow(NamedTuple):
 
 
 _GROUPS: Sequence[ui.Column[_GroupRow]] = (
-    ui.Column(
-        "Group",
-        lambda row: ui.joined(
-            ui.link(f"{GROUPS}/{row.group.group.id}", row.group.group.name),
-            ui.sub(row.group.group.id),
-        ),
-        "head",
-    ),
-    ui.Column("Rates", lambda row: _source(row.group)),
+    ui.Column("Group", lambda row: _named(row.group), "head"),
     ui.Column("Right sets rejected", lambda row: _rate(row.group, "alpha")),
     ui.Column("Wrong sets accepted", lambda row: _rate(row.group, "beta")),
     ui.Column("Members", lambda row: row.members, "count"),
@@ -263,22 +266,23 @@ _GROUPS: Sequence[ui.Column[_GroupRow]] = (
 
 
 def _own_rate(report: AnnotatorReport, name: str) -> object:
-    """Return a rate of an annotator, with a link to the answers behind it."""
-    interval = _interval(getattr(report, name))
-    if interval == "unknown":
-        return ui.quiet(interval)
     behind = documents.address(reviewer=report.id, audited=_AUDITED[name])
-    return ui.link(behind, interval)
+    return _drawn(getattr(report, name), behind)
 
 
 def _agreements(report: AnnotatorReport) -> object:
     """Return how many agreements leads read again and contradicted, with a link to all."""
     if report.agreements is None or (rate := report.agreements.rate) is None:
-        return ui.quiet("none read again")
-    low, high = numerals.percent(rate.low), numerals.percent(rate.high)
+        return ui.quiet("none")
     behind = documents.address(reviewer=report.id, audited=Audited.AGREED)
-    counts = f"{report.agreements.contradicted:,} of {report.agreements.read_again:,} read again"
-    return ui.link(behind, f"{counts} ({low} to {high})")
+    counts = f"{report.agreements.contradicted:,} of {report.agreements.read_again:,}"
+    return ui.joined(ui.link(behind, counts), ui.bar(rate.value, rate.low, rate.high))
+
+
+def _time(report: AnnotatorReport) -> object:
+    if report.pace is None or report.pace.median_seconds is None:
+        return None
+    return numerals.span(report.pace.median_seconds)
 
 
 def _if_shown(figure: Callable[[AnnotatorReport], object]) -> Callable[[AnnotatorReport], object]:
@@ -286,14 +290,25 @@ def _if_shown(figure: Callable[[AnnotatorReport], object]) -> Callable[[Annotato
     return lambda report: None if report.answers is None else figure(report)
 
 
+_NAME: ui.Column[AnnotatorReport] = ui.Column(
+    "Name", lambda report: report.name or "a deleted account", "head"
+)
 _FIGURES: Sequence[ui.Column[AnnotatorReport]] = (
     ui.Column(
         "Answers",
         _if_shown(lambda report: documents.counted(report.answers or 0, reviewer=report.id)),
         "count",
     ),
+    ui.Column("Median time", _if_shown(_time)),
+    ui.Column("Right sets rejected", _if_shown(lambda report: _own_rate(report, "alpha"))),
+    ui.Column("Wrong sets accepted", _if_shown(lambda report: _own_rate(report, "beta"))),
+    ui.Column("Agreements found wrong", _if_shown(_agreements)),
+)
+"""Of individual people; empty where the caller may not see them."""
+_DETAILS: Sequence[ui.Column[AnnotatorReport]] = (
+    _NAME,
     ui.Column(
-        "Blind",
+        "Blind answers",
         _if_shown(
             lambda report: documents.counted(
                 report.blind_answers or 0, reviewer=report.id, audited=Audited.DRAWN
@@ -302,12 +317,10 @@ _FIGURES: Sequence[ui.Column[AnnotatorReport]] = (
         "count",
     ),
     ui.Column("Time, four weeks", _if_shown(_pace)),
-    ui.Column("Right sets rejected", _if_shown(lambda report: _own_rate(report, "alpha"))),
-    ui.Column("Wrong sets accepted", _if_shown(lambda report: _own_rate(report, "beta"))),
-    ui.Column("Agreements found wrong", _if_shown(_agreements)),
-    ui.Column("Last", _if_shown(lambda report: ui.instant(report.last_answer_at))),
+    ui.Column("Right sets rejected", _if_shown(lambda report: _interval(report.alpha))),
+    ui.Column("Wrong sets accepted", _if_shown(lambda report: _interval(report.beta))),
+    ui.Column("Last answer", _if_shown(lambda report: ui.instant(report.last_answer_at))),
 )
-"""Of individual people; empty where the caller may not see them."""
 
 
 def _groups(call: Call) -> ui.View:
@@ -317,54 +330,72 @@ def _groups(call: Call) -> ui.View:
         _GroupRow(group, sum(report.group == group.group.id for report in annotators))
         for group in groups
     ]
-    columns: Sequence[ui.Column[AnnotatorReport]] = (
-        ui.Column(
-            "Name",
-            lambda report: report.name or "a deleted account",
-            "head",
-        ),
-        *_FIGURES,
-        ui.Column("Group", lambda report: _placing(call, report, groups)),
+    # None stands for figures that are withheld.
+    answering = [report for report in annotators if report.answers != 0]
+    others = [report for report in annotators if report.answers == 0]
+    placing: ui.Column[AnnotatorReport] = ui.Column(
+        "Group", lambda report: _placing(call, report, groups)
     )
     empty = Markup("No reviewers yet. {} for them.").format(
         ui.link("/board/people", "Create accounts")
     )
-    return ui.View(
-        "Groups",
-        (
-            ui.Table("Groups", _GROUPS, rows),
-            ui.heading("Annotators"),
-            ui.text(
-                _WITHHELD
-                if any(report.answers is None for report in annotators)
-                else "Times are medians from claim to decision; error rates lean towards the "
-                "group's. Of agreements with the model, chance decides which ones a lead reads "
-                "again: many found wrong tell of an auditor who has stopped looking.",
-                "quiet",
-            ),
-            ui.Table("Annotators", columns, annotators, empty),
-            call.form(CREATE),
+    withheld = any(report.answers is None for report in annotators)
+    parts: list[ui.Piece] = [
+        ui.Table("Groups", _GROUPS, rows),
+        ui.heading("Annotators"),
+        *([ui.text(_WITHHELD, "quiet")] if withheld else []),
+        ui.Table(
+            "Annotators",
+            (_NAME, *_FIGURES, placing),
+            answering,
+            "No answers yet." if others else empty,
         ),
-        lead="People who make similar errors. Calibrators correct for the error rates of a group; "
-        "individuals are not ranked.",
-        terms=("calibrator", "checked", "audit"),
+    ]
+    if others:
+        table = ui.Table("Without answers", (_NAME, placing), others)
+        parts.append(ui.More(f"Without answers ({len(others):,})", [table]))
+    if answering:
+        table = ui.Table("Bounds and numbers of checks", _DETAILS, answering)
+        parts.append(ui.More("Advanced", [ui.text(_MEANING, "hint"), table]))
+    parts.append(call.form(CREATE))
+    return ui.View(
+        "Groups", parts, lead=_state(call).words, terms=("calibrator", "checked", "audit")
     )
 
 
-def _in_force(report: GroupReport, *, suggestion_shown: bool) -> str:
-    """Return the rates that calibrators correct for."""
-    fixed, estimated = report.group.fixed, report.estimate
-    if suggestion_shown:
-        fixed, estimated = report.group.fixed_with_suggestion, None
-    if fixed is None and estimated is None:
-        return "none, so calibrators that correct for errors leave such answers out"
-    how, rates = "set by hand", fixed
-    if rates is None and estimated is not None:
-        rates, how = Rates(estimated.rates.alpha, estimated.rates.beta), "estimated"
-        if len(estimated.pooled) > 1:
-            how = f"estimated of {', '.join(estimated.pooled)} together"
-    alpha, beta = (f"{100 * round(rate, 4):.10g} %" for rate in rates or ())
-    return f"{alpha} of right sets rejected, {beta} of wrong sets accepted, {how}"
+_MEANING = (
+    "Times are medians from claim to decision in four weeks; error rates of a person lean towards "
+    "the group's. Chance decides which agreements with the model a lead reads again: many found "
+    "wrong tell of an auditor who has stopped looking. Calibrators correct for the rates of a "
+    "group; individuals are not ranked."
+)
+
+
+class _RatesRow(NamedTuple):
+    answers: str
+    rates: Rates | None
+    source: str
+
+
+_IN_FORCE: Sequence[ui.Column[_RatesRow]] = (
+    ui.Column("Answers", lambda row: row.answers, "head"),
+    ui.Column("Right sets rejected", lambda row: row.rates and numerals.exactly(row.rates.alpha)),
+    ui.Column("Wrong sets accepted", lambda row: row.rates and numerals.exactly(row.rates.beta)),
+    ui.Column("From", lambda row: row.source),
+)
+
+
+def _in_force(report: GroupReport) -> Sequence[_RatesRow]:
+    """Return the rates that calibrators correct for, of each kind of answers."""
+    blind = report.group.fixed
+    if blind is None and report.estimate is not None:
+        rates = report.estimate.rates
+        blind = Rates(round(rates.alpha, 4), round(rates.beta, 4))
+    seen = report.group.fixed_with_suggestion
+    return (
+        _RatesRow("Blind", blind, _source(report)),
+        _RatesRow("With the suggestion in view", seen, "" if seen is None else "set by hand"),
+    )
 
 
 def _typed(where: str, rates: Rates | None) -> dict[str, str]:
@@ -378,42 +409,38 @@ def _group(call: Call) -> ui.View:
     group, fixed = report.group, report.group.fixed
     fixed_seen = group.fixed_with_suggestion
     blind = report.blind
-    pieces: list[ui.Piece] = [
-        ui.Facts(
-            (
-                ("Right sets rejected", estimate(blind.alpha, blind.pooled, group.id)),
-                ("Wrong sets accepted", estimate(blind.beta, blind.pooled, group.id)),
-                *_waiting(report),
-            )
-        )
-        if blind is not None
-        else ui.text("Nothing yet: no lead has decided an audit of this group.", "quiet")
+    notes = [
+        ui.text(f"{finding.message[:1].upper()}{finding.message[1:]}.", "note")
+        for finding in report.findings
     ]
     if not report.usable_with_suggestion:
-        pieces.append(
+        notes.append(
             ui.text(
                 "Calibrators that correct for errors leave out answers given with the suggestion "
                 "in view: no error rates that can be corrected for are set for them.",
                 "note",
             )
         )
-    pieces += [
-        ui.text(f"{finding.message[:1].upper()}{finding.message[1:]}.", "note")
-        for finding in report.findings
-    ]
+    pieces: list[ui.Piece] = [ui.text("No lead has decided an audit of this group yet.", "quiet")]
+    if blind is not None:
+        rates = (("Right sets rejected", blind.alpha), ("Wrong sets accepted", blind.beta))
+        facts = [(name, ui.joined(_interval(rate), _bar(rate))) for name, rate in rates]
+        pieces = [ui.Facts((*facts, *_waiting(report)))]
     return ui.View(
         group.name,
         (
-            ui.Facts(
-                (
-                    ("Id", ui.code(group.id)),
-                    ("Rates of blind answers in force", _in_force(report, suggestion_shown=False)),
-                    (
-                        "Rates with the suggestion in view in force",
-                        _in_force(report, suggestion_shown=True),
+            *notes,
+            ui.Card(
+                "Error rates in force",
+                [
+                    ui.Table("Rates by kind of answer", _IN_FORCE, _in_force(report)),
+                    ui.Facts(
+                        (
+                            ("Id", ui.code(group.id)),
+                            ("Changed", ui.instant(group.changed_at, zone=True)),
+                        )
                     ),
-                    ("Changed", ui.instant(group.changed_at, zone=True)),
-                )
+                ],
             ),
             ui.Card("What its answers show", pieces),
             call.form(

@@ -6,6 +6,7 @@ Question: what have audits shown, and is sending stopped?
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from http import HTTPStatus
+from math import log
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -29,7 +30,6 @@ from setwise.service.domain.certification import (
     SequenceStep,
 )
 from setwise.service.domain.documents import Audited
-from setwise.service.domain.reports import Share
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
@@ -419,48 +419,18 @@ def _tripped(state: BreakerState, trip: Trip) -> Markup:
     )
 
 
-def _copies(copies: int, audits: int) -> Sequence[tuple[str, object]]:
-    if not copies:
-        return ()
-    share = percent(copies / (copies + audits))
-    return (
-        (
-            "Copies left out",
-            (
-                f"{copies:,}, {share} of all: ids recur, or contents but for case, spaces, "
-                "punctuation and numbers. A document counts once however often it is sent; "
-                "clients should give each document its own id."
-            ),
-        ),
-    )
+def _delay(target: float, delay: DetectionDelay) -> tuple[object, ...]:
+    weeks = None if delay.weeks is None else plural(delay.weeks, "week")
+    rate = None if delay.thrice is None else percent(delay.thrice)
+    return exactly(target - delay.drop), weeks, delay.audits, rate
 
 
-def _accuracy(share: Share) -> str:
-    if share.value is None:
-        return "unknown: no audit is completed"
-    bounds = f"{percent(share.value)} ({percent(share.low)} to {percent(share.high)})"
-    return f"{bounds}. {share.correction}".rstrip()
-
-
-def _delays(call: Call, target: float) -> list[tuple[str, object]]:
-    """Return how long drops of the accuracy take to be found."""
-    segment = call.query.get("segment")
-    return [
-        (f"Until a drop to {exactly(target - delay.drop)} is found", _delay(delay))
-        for delay in call.services.breaker.delays(call.caller, segment)
-    ]
-
-
-def _delay(delay: DetectionDelay) -> str:
-    if delay.weeks is None or delay.audits is None:
-        return "unknown: no audits are drawn, or too few"
-    weeks = (
-        f"{plural(delay.weeks, 'week')} in half of the cases, at the present audit rate and volume "
-        f"({plural(delay.audits, 'audit')} of what is sent)"
-    )
-    if delay.thrice is None:
-        return weeks
-    return f"{weeks}; a third of that at a rate of certification audits of {percent(delay.thrice)}"
+_DELAYS: Sequence[ui.Column[tuple[object, ...]]] = (
+    ui.Column("Drop to", lambda row: row[0], "head"),
+    ui.Column("Found after", lambda row: row[1] or ui.quiet("unknown"), "count"),
+    ui.Column("Audits", lambda row: row[2], "count"),
+    ui.Column("Audit rate for a third of that", lambda row: row[3], "count"),
+)
 
 
 def _audited(watch: Watch, tally: AuditCounts) -> Iterator[object]:
@@ -475,48 +445,85 @@ def _audited(watch: Watch, tally: AuditCounts) -> Iterator[object]:
     yield " incomplete"
 
 
-def _breaker(call: Call) -> ui.View:
-    state = call.services.breaker.get(call.caller, call.query.get("segment"))
+def _status(state: BreakerState) -> str:
+    """Say in a line whether sets are sent, and how many of them are right."""
+    watch, counts = state.watch, state.watch.counts()
+    read = counts.right + counts.wrong
+    if watch.position is Position.IDLE:
+        return "Nothing is sent automatically, so there is nothing to watch."
+    doing = "Sending is on" if watch.position is Position.WATCHING else "Sending has stopped"
+    target = exactly(watch.gate.policy.target_accuracy)
+    if not read:
+        return f"{doing}. No audit has been completed since the breaker was last reset."
+    return f"{doing}. Audits found {counts.right:,} of {read:,} sets right; the target is {target}."
+
+
+def _closeness(state: BreakerState) -> Iterator[tuple[str, object]]:
+    """Yield how far the breaker is from stopping, for each of its causes."""
     watch, tally = state.watch, state.watch.counts()
     most = state.rule.freshness.most_documents
-    sent = f"{watch.unvouched.documents:,}" + (f" of at most {most:,}" if most else "")
-    facts = (
-        *_segments(state),
-        (
-            "Audits since the last reset",
-            ui.joined(
-                f"{tally.audits:,}: ",
-                *_audited(watch, tally),
-                f", of these {tally.overdue:,} overdue: they count as wrong",
-            ),
-        ),
-        ("Accuracy of these sets", _accuracy(state.accuracy)),
-        (
-            "Evidence against the target",
-            (
-                f"{plain(watch.path[-1] if watch.path else 0)}; "
-                f"the breaker trips at {plain(watch.run_length)}"
-            ),
-        ),
-        ("Chance of a false alarm so far", f"at most {percent(state.false_alarm_bound)}"),
-        ("Last completed audit", ui.instant(watch.last_finished_at)),
-        *_copies(watch.copies, tally.audits),
-        ("Oldest overdue audit", ui.instant(watch.overdue_since, "none")),
-        ("Sent since the oldest overdue audit, or else the last completed one", sent),
-        *_delays(call, watch.gate.policy.target_accuracy),
+    evidence = watch.path[-1] if watch.path else 0.0
+    # Evidence multiplies, so its way to the alarm is measured in factors.
+    way = max(0.0, min(1.0, log(max(evidence, 1.0)) / log(watch.run_length)))
+    yield from _segments(state)
+    yield (
+        "Evidence against the target",
+        ui.joined(ui.bar(way), f"{plain(evidence)} of {plain(watch.run_length)}"),
     )
+    sent = watch.unvouched.documents
+    yield (
+        "Sent since the last audit",
+        ui.joined(ui.bar(min(1.0, sent / most)), f"{sent:,} of {most:,}") if most else sent,
+    )
+    yield "Audits", ui.joined(*_audited(watch, tally))
+    if tally.overdue:
+        yield "Overdue audits, which count as wrong", tally.overdue
+
+
+def _advanced(state: BreakerState) -> Iterator[tuple[str, object]]:
+    watch, share, copies = state.watch, state.accuracy, state.watch.copies
+    yield "Accuracy of what is sent", percent(share.value)
+    if share.value is not None:
+        yield "Its bounds", f"{percent(share.low)} to {percent(share.high)}"
+    yield "Chance of a false alarm so far", f"at most {percent(state.false_alarm_bound)}"
+    yield "Last completed audit", ui.instant(watch.last_finished_at)
+    yield "Oldest overdue audit", ui.instant(watch.overdue_since, "none")
+    if copies:
+        share_of_all = percent(copies / (copies + watch.counts().audits))
+        yield "Copies left out", f"{copies:,}, {share_of_all} of all"
+
+
+def _breaker(call: Call) -> ui.View:
+    state = call.services.breaker.get(call.caller, call.query.get("segment"))
+    target = state.watch.gate.policy.target_accuracy
+    delays = call.services.breaker.delays(call.caller, call.query.get("segment"))
+    rows = [_delay(target, each) for each in delays]
+    copies = (
+        "A document counts once however often it is sent, so clients should give each document its "
+        "own id."
+    )
+    hints = (state.accuracy.correction, copies if state.watch.copies else "")
     return ui.View(
         "Breaker",
         (
             *([_tripped(state, state.trip)] if state.trip else []),
-            ui.Card("What it watches", [ui.Facts(facts)]),
+            ui.Card("How close it is to stopping", [ui.Facts(_closeness(state))]),
             ui.heading("Trips"),
             ui.Table("Trips", _TRIPS, state.trips, "None so far."),
+            ui.More(
+                "Advanced",
+                [
+                    ui.Facts(_advanced(state)),
+                    *(ui.text(words, "hint") for words in hints if words),
+                    ui.heading("How soon a drop would be found"),
+                    ui.text("In half of the cases, at the present rate and volume.", "hint"),
+                    ui.Table("How soon a drop would be found", _DELAYS, rows),
+                ],
+            ),
         ),
-        badge=_POSITIONS[watch.position],
+        badge=_POSITIONS[state.watch.position],
         buttons=(ui.Go("Resume sending", f"{BREAKER}/reset", "danger"),) if state.trip else (),
-        lead="Watches the audits and stops automatic sending when they contradict the target, or "
-        "when there are too few of them.",
+        lead=_status(state),
         terms=("breaker", "audit", "policy"),
     )
 

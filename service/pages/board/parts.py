@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
+from itertools import groupby
 from typing import ClassVar, Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -110,6 +111,21 @@ def progress(done: float) -> Markup:
     return Markup(
         '<p><progress max="1" value="{:.3f}" aria-label="Progress"></progress></p>'
     ).format(done)
+
+
+def bar(share: float, low: float | None = None, high: float | None = None) -> Markup:
+    """Return a bar of a share, with its bounds as a band; the words beside it say both."""
+    if low is None or high is None:
+        marks = Markup('<rect width="{:.4f}" height="1"/>').format(share)
+    else:
+        marks = Markup(
+            '<rect class="band" x="{:.4f}" width="{:.4f}" height="1"/>'
+            '<rect x="{:.4f}" width=".02" height="1"/>'
+        ).format(low, high - low, min(share, 0.98))
+    return Markup(
+        '<svg class="bar short" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">'
+        "{}</svg>"
+    ).format(marks)
 
 
 def written(value: object) -> object:
@@ -305,15 +321,32 @@ class Form(Part):
         """Whether it sends a file."""
         return any(each.input.widget == "file" for each in self.inputs)
 
-    def groups(self) -> list[list[BoundInput]]:
-        """Return its inputs; short ones that follow each other stand side by side."""
-        groups: list[list[BoundInput]] = []
-        for each in self.inputs:
-            if groups and each.short and groups[-1][-1].short:
-                groups[-1].append(each)
-            else:
-                groups.append([each])
-        return groups
+    def folds(self) -> list[tuple[str, list[list[BoundInput]]]]:
+        """Return its inputs by the fold that hides them; short ones stand side by side."""
+        return [(fold, _rows(list(each))) for fold, each in groupby(self.inputs, _fold)]
+
+    def used(self, rows: Sequence[Sequence[BoundInput]]) -> bool:
+        """Whether inputs are filled in or refused; of radio buttons one always is filled in."""
+        return bool(self.filled.faults) or any(
+            any(self.filled.all(each.name))
+            for row in rows
+            for each in row
+            if each.input.widget != "radio"
+        )
+
+
+def _fold(each: BoundInput) -> str:
+    return each.input.fold
+
+
+def _rows(inputs: Sequence[BoundInput]) -> list[list[BoundInput]]:
+    rows: list[list[BoundInput]] = []
+    for each in inputs:
+        if rows and each.short and rows[-1][-1].short:
+            rows[-1].append(each)
+        else:
+            rows.append([each])
+    return rows
 
 
 @dataclass(frozen=True)

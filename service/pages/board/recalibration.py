@@ -21,6 +21,7 @@ from setwise.service.domain.recalibration import (
 from setwise.service.domain.recalibration.report import (
     AutomationAt,
     CalibrationReport,
+    CalibratorComparison,
     Estimate,
     RouteChange,
     RoutesChanged,
@@ -87,6 +88,7 @@ RETRAIN = Action(
     CALIBRATORS,
     _retrain,
     CalibrationRequest,
+    ("activate", "noise", "rates.alpha", "rates.beta"),
     heading="Retrain the calibrator",
     label="Retrain",
     hint="Runs in the background for up to a few minutes.",
@@ -114,6 +116,12 @@ def _state(calibration: Calibration) -> Markup:
     return ui.badge("active", "good") if calibration.active else ui.badge("inactive")
 
 
+def _compared(comparison: CalibratorComparison) -> Markup:
+    """Return the verdict of the comparison, without its numbers."""
+    tone: ui.Tone = "" if comparison.proved is None else "good" if comparison.proved else "bad"
+    return ui.badge(comparison.sentence.partition(":")[0], tone)
+
+
 _COLUMNS: Sequence[ui.Column[Calibration]] = (
     ui.Column(
         "Version",
@@ -122,10 +130,8 @@ _COLUMNS: Sequence[ui.Column[Calibration]] = (
         ),
         "head",
     ),
-    ui.Column(
-        "Compared with the previous one",
-        lambda calibration: calibration.report.comparison.sentence,
-    ),
+    ui.Column("Than the one before", lambda calibration: _compared(calibration.report.comparison)),
+    ui.Column("Compared on", lambda calibration: calibration.report.comparison.n, "count"),
     ui.Column("Trained", lambda calibration: calibration.created_at),
     ui.Column("State", _state),
 )
@@ -183,13 +189,17 @@ _FLIPS: Sequence[ui.Column[tuple[RouteChange, Markup]]] = (
 def _calibrator(call: Call) -> ui.View:
     calibration = call.services.recalibration.get(call.caller, call.id)
     report, sentence = calibration.report, calibration.report.comparison.sentence
+    verdict = sentence.partition(":")[0]
     return ui.View(
         f"Calibrator {calibration.version[:12]}",
         (
             *(ui.text(each, "note") for each in report.warnings),
-            ui.Card(
-                "Before and after",
+            ui.Diagram(reliability(report), f"{CALIBRATORS}/{calibration.id}".__add__),
+            ui.Card("Documents whose route would change", _route_parts(report.routes)),
+            ui.More(
+                "Advanced",
                 [
+                    ui.text(f"{sentence[:1].upper()}{sentence[1:]}."),
                     ui.Table(
                         "Measures before and after",
                         _MEASURED,
@@ -198,17 +208,18 @@ def _calibrator(call: Call) -> ui.View:
                         kind="effect",
                     ),
                     *_judgements(report),
+                    ui.heading("Trained on"),
+                    ui.Facts(_training(calibration)),
                 ],
             ),
-            ui.Diagram(reliability(report), f"{CALIBRATORS}/{calibration.id}".__add__),
-            ui.Card("Documents whose route would change", _route_parts(report.routes)),
-            ui.Card("Trained on", [ui.Facts(_training(calibration))]),
         ),
         badge=_state(calibration),
         buttons=()
         if calibration.active
         else (ui.Go("Activate", f"{CALIBRATORS}/{calibration.id}/activate", ""),),
-        lead=f"{sentence[:1].upper()}{sentence[1:]}.",
+        lead=f"{verdict[:1].upper()}{verdict[1:]} than the calibrator before it."
+        if report.comparison.reason is None
+        else f"{sentence[:1].upper()}{sentence[1:]}.",
         terms=("calibrator", "threshold"),
     )
 

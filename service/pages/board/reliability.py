@@ -1,6 +1,6 @@
 """How honest a calibrator's confidences are, beside those of the one that served before."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from setwise.models.figures.chart import Axis, ChartFrame, chart, percent_ticks, round_ticks
@@ -38,7 +38,8 @@ def reliability(report: CalibrationReport) -> Figure:
     )
     if not curves:
         return figure
-    says = f"{_says(curves)} {_rows_say(report)}"
+    says = " ".join(_verdicts(curves))
+    method = f"{_method(curves)} {_rows_say(report)}"
     frame = ChartFrame(
         Axis(0, 1, round_ticks(0, 1), "confidence"),
         Axis(0, 1, percent_ticks(0, 1), "share that is right"),
@@ -46,7 +47,7 @@ def reliability(report: CalibrationReport) -> Figure:
         height=380,
     )
     svg = chart(figure.name, figure.title, says, frame, _marks(curves))
-    return replace(figure, says=says, svg=svg)
+    return replace(figure, says=says, method=method, svg=svg)
 
 
 def _marks(curves: Mapping[str, ReliabilityCurve]) -> list[Mark]:
@@ -64,12 +65,23 @@ def _rows(when: str, curve: ReliabilityCurve) -> list[list[Value]]:
     return [[when, *place] for place in places]
 
 
-def _says(curves: Mapping[str, ReliabilityCurve]) -> str:
+def _calibrated(curve: ReliabilityCurve) -> bool:
+    """Return whether chance explains how far the curve strays from the diagonal."""
+    return curve.p_value >= 1.0 - curve.level
+
+
+def _verdicts(curves: Mapping[str, ReliabilityCurve]) -> Iterator[str]:
+    for when, curve in curves.items():
+        verdict = "yes, as far as these documents tell" if _calibrated(curve) else "no"
+        yield f"{when.capitalize()}: {verdict}."
+
+
+def _method(curves: Mapping[str, ReliabilityCurve]) -> str:
     sentences = []
     for when, curve in curves.items():
         how = (
             "stays where calibrated confidence would lie"
-            if curve.p_value >= 1.0 - curve.level  # as chance explains
+            if _calibrated(curve)
             else "strays further from the diagonal than chance explains: below it, sets are right "
             "less often than their confidence says; above it, more often"
         )

@@ -45,19 +45,20 @@ def test_both_curves_are_drawn_and_told(report: CalibrationReport) -> None:
     assert figure.svg is not None
     assert figure.svg.count('class="line waiting"') == figure.svg.count('class="line link"') == 1
     assert figure.svg.count('class="band link"') == 1
-    before, _, after = figure.says.partition("After")
+    assert figure.says == "Before: no. After: yes, as far as these documents tell."
+    before, _, after = figure.method.partition("After")
     assert before.startswith("Before, the curve strays further")
     assert after.startswith(", the curve stays where calibrated confidence would lie")
-    assert figure.says.endswith("600 documents, each judged by a fit that has not seen it.")
+    assert figure.method.endswith("600 documents, each judged by a fit that has not seen it.")
 
 
 def test_a_calibrator_that_has_seen_the_rows_is_said_to_be_flattered(
     report: CalibrationReport,
 ) -> None:
     newer = replace(report, comparison=CalibratorComparison.skipped(150, "too few"))
-    says = reliability(newer).says
-    assert says.endswith("calibrator was trained on 450 of them, which flatters it.")
-    assert "flatters" not in reliability(report).says
+    method = reliability(newer).method
+    assert method.endswith("calibrator was trained on 450 of them, which flatters it.")
+    assert "flatters" not in reliability(report).method
 
 
 def test_its_numbers_are_those_of_the_report(report: CalibrationReport) -> None:
