@@ -274,6 +274,20 @@ def test_a_rule_is_added_and_another_one_dropped(service: Service, admin: Browse
     assert rules[-1].values == (7, "mail", True)
 
 
+def test_the_parents_of_labels_are_required_by_one_choice(service: Service, admin: Browser) -> None:
+    service.services.labels.describe(SYSTEM, "label,parent\nc,\na,c")
+    sent = fields(admin.get(HERE).text) | {"new_kind": ["parents"]}
+    shown = admin.submit(f"{HERE}/preview", sent).text
+    assert "A set with a label but without its parent in the catalogue goes to a person." in shown
+    assert admin.submit(HERE, fields(shown, 0)).status_code == 303
+    (rule,) = service.services.policy.get(SYSTEM).rules
+    assert rule.holds_back(frozenset("a"), {})
+    assert (
+        "this is the current policy"
+        in admin.submit(f"{HERE}/preview", fields(admin.get(HERE).text)).text
+    )
+
+
 def test_a_change_that_was_overtaken_is_not_made_and_not_lost(
     service: Service, admin: Browser
 ) -> None:
