@@ -421,6 +421,12 @@ class Labels(TakesLabels, Requesting):
         with self.begin(read_only=True) as transaction:
             return transaction.labels.missing()
 
+    def used(self, caller: Caller, labels: Collection[str]) -> Mapping[str, int]:
+        """Return how many documents were decided or sent with each of some labels."""
+        caller.require(Permission.REPORT, Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.labels.used(labels)
+
     def follow(self, job: Job, progress: Progress) -> Mapping[str, object]:
         """Have the documents that are left name the label that stands for another one.
 

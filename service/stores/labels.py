@@ -148,6 +148,12 @@ class LabelStore(Store):
         rarest = sorted((n, label) for label, n in counts.items() if n < least)
         return {label: n for n, label in rarest}
 
+    def used(self, named: Collection[str]) -> dict[str, int]:
+        """Return how many documents have each of some labels."""
+        label = final_labels.c.label
+        query = select(label, func.count()).where(label.in_(named)).group_by(label)
+        return {name: int(number) for name, number in self._connection.execute(query)}
+
     def parents(self) -> dict[str, str]:
         """Return the label above each that has one."""
         query = select(_column.label, _column.parent).where(_column.parent.is_not(None))

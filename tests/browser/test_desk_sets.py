@@ -252,6 +252,7 @@ def test_guidelines_are_read_and_a_hierarchy_is_browsed(
 ) -> None:
     board = sign_in("admin", "/board/labels")
     notes = {"name": "labels.csv", "mimeType": "text/csv", "buffer": NOTES.encode()}
+    board.get_by_text("Descriptions from a file").click()
     board.get_by_label("Label file").set_input_files(files=[notes])
     board.get_by_role("button", name="Replace", exact=True).click()
     expect(board.get_by_role("main")).to_contain_text("Described: 1 of the model's 6")

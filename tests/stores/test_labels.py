@@ -99,6 +99,16 @@ def test_a_new_label_is_a_fact_and_waits_for_a_lead(clinic: Clinic) -> None:
     assert told(clinic).data["label_missing"] is False
 
 
+def test_the_documents_of_each_label_are_counted(clinic: Clinic) -> None:
+    for labels in (["a"], ["a", "b"]):
+        predict(clinic)
+        answer(clinic, labels)
+    assert clinic.labels.used(LEAD, ["a", "b", "c"]) == {"a": 2, "b": 1}
+    assert clinic.labels.used(LEAD, []) == {}
+    with pytest.raises(Forbidden):
+        clinic.labels.used(CLIENT, ["a"])
+
+
 def test_documents_follow_a_rename_and_history_keeps_what_was_written(clinic: Clinic) -> None:
     prediction = predict(clinic)
     answer(clinic, ["a", "j12.82"], "j12.82")

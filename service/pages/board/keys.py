@@ -117,7 +117,7 @@ _IN_USE: Sequence[ui.Column[ApiKey]] = (
         lambda key: ui.joined(
             ui.row_link(f"{KEYS}/{key.id}/rotate", "Rotate", key.name),
             " ",
-            ui.row_link(f"{KEYS}/{key.id}/revoke", "Revoke", key.name),
+            ui.menu(key.name, ui.row_link(f"{KEYS}/{key.id}/revoke", "Revoke", key.name)),
         ),
         "acts",
     ),

@@ -119,15 +119,20 @@ def _labels(call: Call) -> ui.View:
         *_doubtful(call),
         *_proposed(call, proposals),
         *_listed(call, notes),
-        ui.text(ui.link(TEMPLATE.format(form="csv"), "Download all of them as a file to fill in")),
     ]
+    template = ui.text(
+        ui.link(TEMPLATE.format(form="csv"), "Download all of them as a file to fill in")
+    )
+    described: list[ui.Piece] = [template]
+    form = call.form(DESCRIBE)
     if call.caller.may(Permission.ADMINISTER):
         remove = ui.Go("Remove all descriptions", REMOVE.address, "danger")
-        parts += [call.form(DESCRIBE), ui.Buttons([remove] if notes else [])]
-    lead = (
-        "What people can give a document: the model's labels, and the catalogue's, which the model "
-        "lacks. A document with one of those can never be sent right until a model has learnt it."
+        described += [form, ui.Buttons([remove] if notes else [])]
+    parts.append(ui.More("Descriptions from a file", described, open=bool(form.filled.faults)))
+    beyond = (
+        "A document with a label that the model lacks cannot be sent right until one learns it."
     )
+    lead = beyond if proposals else f"No label waits for a lead. {beyond}"
     return ui.View("Labels", parts, lead=lead, values={"may_change": _decides(call)})
 
 
@@ -175,10 +180,7 @@ def _proposed(call: Call, proposals: Sequence[CatalogueLabel]) -> Sequence[ui.Pi
             "Decide", lambda each: ui.row_link(_at(each.label), "Decide", each.label), "acts"
         ),
     )
-    return (
-        ui.heading("Proposed"),
-        ui.Table("Proposed labels", columns, newest, "No label waits for a lead."),
-    )
+    return (ui.heading("Proposed"), ui.Table("Proposed labels", columns, newest)) if newest else ()
 
 
 def _listed(call: Call, notes: Mapping[str, LabelNote]) -> Sequence[ui.Piece]:
@@ -198,12 +200,29 @@ def _listed(call: Call, notes: Mapping[str, LabelNote]) -> Sequence[ui.Piece]:
     def note(match: LabelMatch) -> LabelNote:
         return notes.get(match.label) or LabelNote(match.label, match.name, None, None)
 
-    columns: Sequence[ui.Column[LabelMatch]] = (
-        ui.Column("Label", lambda match: ui.link(_at(match.label), match.label), "head"),
-        ui.Column("State", lambda match: _badge(match.state, in_model=match.in_model)),
+    used = call.services.labels.used(call.caller, matches.labels)
+    told: Sequence[ui.Column[LabelMatch]] = (
         ui.Column("Name", lambda match: note(match).name or "", "wrap"),
         ui.Column("When it applies", lambda match: note(match).guideline or "", "wrap"),
         ui.Column("Parent", lambda match: note(match).parent or "", "wrap"),
+    )
+    columns: Sequence[ui.Column[LabelMatch]] = (
+        ui.Column(
+            "Label",
+            lambda match: ui.joined(
+                ui.link(_at(match.label), match.label),
+                "" if _usual(match) else " ",
+                "" if _usual(match) else _badge(match.state, in_model=match.in_model),
+            ),
+            "head",
+        ),
+        *(column for column in told if any(column.cell(match) for match in matches.items)),
+        ui.Column(
+            "Documents",
+            lambda match: counted(used.get(match.label, 0), final_label=match.label),
+            "count",
+        ),
+        ui.Column("Change", _menu, "acts"),
     )
     narrowed = {name: value for name, value in (("query", query), ("state", state or "")) if value}
     parts: list[ui.Piece] = [
@@ -215,6 +234,7 @@ def _listed(call: Call, notes: Mapping[str, LabelNote]) -> Sequence[ui.Piece]:
             columns,
             matches.items,
             "No label matches." if narrowed else "No model is active.",
+            kind="tight",
         ),
         ui.Pager(
             LABELS,
@@ -228,6 +248,23 @@ def _listed(call: Call, notes: Mapping[str, LabelNote]) -> Sequence[ui.Piece]:
         words = f"{plural(len(headings), 'described label')} unknown to the model"
         parts.append(ui.More(words, [ui.Table(words, _NOTES, headings)]))
     return parts
+
+
+def _usual(match: LabelMatch) -> bool:
+    """Return whether a label is like most: the model's, and in use."""
+    return match.in_model and match.state is LabelState.ACCEPTED
+
+
+def _menu(match: LabelMatch) -> Markup:
+    """Return the ways to what can be decided on a label."""
+    retired = match.state is not LabelState.ACCEPTED
+    label = match.label
+    decide = ui.row_link(_at(label), "Decide" if retired else "Retire", label)
+    if match.in_model or match.state is LabelState.MERGED:  # a model's label keeps its name
+        return ui.menu(label, decide)
+    ways = (("form-rename-it", "Rename"), ("form-merge-it-into-another", "Merge"))
+    links = (ui.row_link(f"{_at(label)}#{form}", words, label) for form, words in ways)
+    return ui.menu(label, *links, decide)
 
 
 # One label, and what a lead decides on it.

@@ -81,6 +81,15 @@ def row_link(address: str, label: str, of: str) -> Markup:
     ).format(address, label, of)
 
 
+def menu(of: str, *items: Markup) -> Markup:
+    """Return what is rarely done to a row, behind a button; screen readers hear whose it is."""
+    return Markup(
+        '<details class="menu"><summary class="button second compact">'
+        '<span aria-hidden="true">⋯</span><span class="unseen">Change {}</span></summary>'
+        "<div>{}</div></details>"
+    ).format(of, joined(*items))
+
+
 def text(content: object, kind: str = "") -> Markup:
     """Return a paragraph; ``kind`` is its class in the style sheet."""
     return Markup('<p class="{}">{}</p>').format(kind, content)

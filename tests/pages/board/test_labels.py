@@ -114,6 +114,19 @@ def test_labels_wait_for_a_lead_with_who_proposed_them_and_where(
         assert (">flood &lt;1&gt;/2</a>" in listed) is there
 
 
+def test_a_row_of_the_catalogue_counts_documents_and_leads_to_decisions(
+    service: Service, lead: Browser
+) -> None:
+    proposed(service, "flood")
+    shown = lead.get(f"{LABELS}?state=proposed").text.partition(">Catalogue<")[2]
+    assert re.search(r'<a href="/documents\?final_label=flood[^"]*">1</a>', shown)
+    for act in ("Rename", "Merge", "Decide"):
+        assert f'{act}<span class="unseen"> flood</span>' in shown
+    model = lead.get(f"{LABELS}?query=L000").text.partition(">Catalogue<")[2]
+    assert 'Retire<span class="unseen"> L000</span>' in model
+    assert "Rename" not in model, "a model's label keeps its name"
+
+
 def test_a_lead_accepts_and_retires_a_label_and_offers_it_again(
     service: Service, lead: Browser
 ) -> None:
