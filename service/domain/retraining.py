@@ -157,6 +157,8 @@ class Retrain:
     """None is that of the model that serves."""
     noise: Noise = Noise.NONE
     """Which error rates of reviewers to correct for."""
+    texts: bool = False
+    """Whether to make a model of texts, whatever serves; by default it reads what that reads."""
 
     def check(self) -> None:
         """Raise `InvalidRequest` if a value is out of range."""
@@ -181,7 +183,8 @@ class Retrain:
     def from_json(cls, stored: Mapping[str, Any]) -> Self:  # Any: JSON, as `to_json` returns it
         """Read the options of a job."""
         noise = Noise(stored.get("noise", Noise.NONE))
-        return cls(stored.get("training_data"), stored.get("preset"), noise)
+        texts = bool(stored.get("texts"))
+        return cls(stored.get("training_data"), stored.get("preset"), noise, texts)
 
 
 @dataclass(frozen=True)

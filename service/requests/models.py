@@ -30,10 +30,17 @@ class RetrainRequest(RequestBody):
         "rates, answers of people without any teach nothing, a lead's decision is the truth, and "
         "earlier training documents are as noisy as those of the model that serves.",
     )
+    texts: Annotated[
+        bool, Input("Make a model of texts, which needs no other model's answers", widget="tick")
+    ] = Field(
+        False,
+        description="Whether to make a model of texts, though one of another kind serves, such as "
+        "an external one. Once it is active, documents with another model's answers are refused.",
+    )
 
     def as_options(self) -> Retrain:
         """Return the options for the service."""
-        return Retrain(self.training_data, self.preset, Noise(self.noise))
+        return Retrain(self.training_data, self.preset, Noise(self.noise), self.texts)
 
 
 class CompareRequest(RequestBody):

@@ -167,7 +167,7 @@ class Retraining(Requesting):
             learnt_from = fit_again(
                 rows,
                 history,
-                serving,
+                None if options.texts else serving,
                 labels=labels,
                 preset=options.preset,
                 target=target,

@@ -63,11 +63,16 @@ class Fits:
     def __init__(self) -> None:
         self.rows: list[tuple[Mapping[str, object], Rates | str | None]] = []
         self.times = 0
+        self.serving: object = None
 
     def __call__(
-        self, rows: list[tuple[Mapping[str, object], Rates | str | None]], *_: object, **__: object
+        self,
+        rows: list[tuple[Mapping[str, object], Rates | str | None]],
+        _: object,
+        serving: object,
+        **__: object,
     ) -> object:
-        self.rows, self.times = rows, self.times + 1
+        self.rows, self.times, self.serving = rows, self.times + 1, serving
         return {"documents": len(rows), "remark": "It says nothing."}
 
 
@@ -106,6 +111,15 @@ def test_a_new_version_is_registered_shadows_and_is_compared_on_the_same_audits(
     assert found["p_value"] < 0.001
     assert "activate it by hand" in str(result["reason"])
     assert office.gate.certificate_id is None
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_model_of_texts_may_follow_one_of_another_kind(fits: Fits, texts: bool) -> None:
+    """Its options are then not those of the model that serves."""
+    office = Office(Database())
+    office.predict("0.9")
+    office.retraining.run(office.retraining.request(ADMIN, Retrain(texts=texts)), Worker())
+    assert (fits.serving is None) is texts
 
 
 def test_one_job_at_a_time(office: Office) -> None:
