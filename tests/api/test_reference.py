@@ -38,6 +38,18 @@ def test_the_reference_describes_every_call(service: Service) -> None:
     assert "`" not in re.sub(r"(?s)<pre.*?</pre>", "", response.text)
 
 
+def test_the_reference_is_searched_by_words_of_an_operation(service: Service) -> None:
+    every = {call.path for call in calls_of(service.app.openapi())}
+    shown = service.get("/docs", params={"query": "Claim lease"}).text
+    found = {path for path in every if f"{path}</code>" in shown}
+    assert "/v1/reviews/claim" in found
+    assert "/v1/admin/keys" not in found
+    assert f"of {len([*calls_of(service.app.openapi())])} operations" in shown
+    none = service.get("/docs", params={"query": "<b>zzz"}).text
+    assert ">0 of" in none
+    assert "&lt;b&gt;zzz" in none
+
+
 def test_the_reference_has_the_members_of_bodies_with_type_meaning_and_limits(
     service: Service,
 ) -> None:

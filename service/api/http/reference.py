@@ -85,22 +85,25 @@ def describe_calls(request: Request) -> Response:
 
 
 @router.get("/docs")
-def explain_calls(request: Request) -> Response:
-    """Describe every operation, from the OpenAPI document."""
+def explain_calls(request: Request, query: str = "") -> Response:
+    """Describe every operation, or those that have all words of a query."""
     document: Json = request.app.openapi()
+    words = query.casefold().split()
+    every = list(calls_of(document))
+    calls = [call for call in every if all(word in call.searched for word in words)]
+    values = {"document": document, "calls": calls, "total": len(every), "query": query}
     base = edge_of(request).sessions.base(request)
-    calls = list(calls_of(document))
-    return _page(request, "reference.html", document=document, calls=calls, base=base)
+    return _page(request, "reference.html", **values, base=base)
 
 
 def _page(request: Request, template: str, **values: object) -> Response:
     written = placed(request, _templates.get_template(template).render(**values))
-    # The policy allows only the page's own style, by its hash: no scripts, no frames, nothing from
-    # other servers.
+    # The policy allows only the page's own style, by its hash, and its search: no scripts, no
+    # frames, nothing from other servers.
     style = written.partition("<style>")[2].partition("</style>")[0]
     digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; "
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
     )
     headers = {"Content-Security-Policy": policy, "Vary": "Accept"}

@@ -63,6 +63,14 @@ class ReferenceCall:
     problems: Sequence[tuple[str, str]]
     """Status and name of each kind."""
 
+    @property
+    def searched(self) -> str:
+        """What a search looks in: its words, without those of its examples."""
+        members = (*self.parameters, *self.members, *self.answer_members)
+        words = (self.method, self.path, self.id, self.summary, *self.description, self.answer)
+        names = (word for member in members for word in (member.name, member.meaning))
+        return "\n".join((*words, *names)).casefold()
+
 
 def calls_of(document: Json) -> Iterator[ReferenceCall]:
     """Yield the operations, in the order of the document's tags."""

@@ -22,6 +22,8 @@ from setwise.service.services.analysis.reliability import LEAST_CHECKED
 from setwise.service.sign_in.sessions import Visit
 
 HERE = "/try"
+NEWEST, LONGEST = 10, 1_000
+"""Documents among which an example is looked for, and the most characters of it."""
 JUDGED = 5_000
 """Most recent documents that say what an external model's confidences are worth."""
 
@@ -29,9 +31,13 @@ router = APIRouter(route_class=PageRoute)
 
 
 @router.get(HERE)
-def show(services: ServicesOf, visit: Reads) -> Response:
-    """Ask for a text to try."""
-    return _trial(visit, "", parts=_judgement(services, visit.caller))
+def show(services: ServicesOf, visit: Reads, example: str = "") -> Response:
+    """Ask for a text to try; the words of a stored document fill in an ``example``."""
+    text = _example(services, visit.caller) if example else ""
+    parts: list[ui.Piece] = list(_judgement(services, visit.caller))
+    if example and not text:
+        parts.insert(0, ui.note("None of the newest documents has a text, so there is no example."))
+    return _trial(visit, text, parts=parts)
 
 
 @router.post(HERE)
@@ -52,6 +58,15 @@ def act(services: ServicesOf, visit: Sends, text: Annotated[str, Form()] = "") -
         ui.Card("Label sets", candidates(prediction)),
     ]
     return _trial(visit, text, parts=parts)
+
+
+def _example(services: Services, caller: Caller) -> str:
+    """Return the first words of the newest document with a text; empty without any."""
+    newest = services.documents.find(caller, limit=NEWEST).page.items
+    text = next(
+        (each.prediction.document.text for each in newest if each.prediction.document.text), ""
+    )
+    return text if len(text) <= LONGEST else text[:LONGEST].rsplit(" ", 1)[0]
 
 
 def _judgement(services: Services, caller: Caller) -> Sequence[ui.Piece]:

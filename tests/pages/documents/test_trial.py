@@ -3,10 +3,12 @@
 import re
 
 import httpx
+import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.pages.documents import trial
 from tests.browsing import Browser
 from tests.fakes import FakePredictor
 from tests.kit.edge import Service
@@ -35,6 +37,19 @@ def test_a_text_that_cannot_be_tried_is_refused_and_stays(
     assert refused.status_code == 422
     assert "&lt;fever&gt;</textarea>" in refused.text
     assert "No model is active" in refused.text
+
+
+def test_an_example_is_the_text_of_the_newest_document_that_has_one(
+    service: Service, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = "/try?example=yes"
+    assert asked in browser.get("/try").text
+    assert "there is no example" in browser.get(asked).text
+    for text in ("0.3", "0.6"):
+        service.predict(text)
+    assert "0.6</textarea>" in browser.get(asked).text
+    monkeypatch.setattr(trial, "LONGEST", 2)
+    assert "0.</textarea>" in browser.get(asked).text, "of a long text the beginning"
 
 
 def test_an_external_model_is_shown_with_what_its_confidences_are_worth(
