@@ -231,6 +231,7 @@ class _Documents:
             "audit_role": role if sure or role == "certification" else "none",
             "draw": drawn,
             "inclusion_probability": DRAWN if sure else 1.0,
+            "in_rest": False,
         }
         found[predictions].append(row)
         truth = labels if right else [*labels[1:], *self._labels(1)]
