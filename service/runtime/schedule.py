@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import ERASE_TRACES, Job
+from setwise.service.domain.labels import FOLLOW_LABEL, FORGET_LABEL
 from setwise.service.domain.models import CertificationCandidate
 from setwise.service.domain.recalibration import Options
 from setwise.service.domain.routing.segments import value_of
@@ -16,7 +17,6 @@ from setwise.service.runtime.worker import JobReport, Task
 from setwise.service.services.all import Services
 from setwise.service.services.certification import CERTIFICATION
 from setwise.service.services.files import EXPORT, SCORING
-from setwise.service.services.labels import FOLLOW_LABEL, FORGET_LABEL
 from setwise.service.services.models import COMPARE, RESCORE
 from setwise.service.services.recalibration import CALIBRATION
 from setwise.service.services.retraining import RETRAINING

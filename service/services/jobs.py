@@ -19,6 +19,7 @@ from setwise.service.domain.jobs import (
     job_folder,
     result_folder,
 )
+from setwise.service.domain.labels import FOLLOW_LABEL, FORGET_LABEL
 from setwise.service.domain.text import Page, check_page, is_id
 from setwise.service.services import files
 from setwise.service.services.audit_trail import Recorded
@@ -252,8 +253,11 @@ class Jobs(Recorded):
                 return job
 
     def authorise(self, job: Job) -> None:
-        """Raise `Forbidden` if the job's owner may not request it any more."""
-        if job.owner_id is None:
+        """Raise `Forbidden` if the job's owner may not request it any more.
+
+        A decision on a label has been made: all documents follow it, not only the first block.
+        """
+        if job.owner_id is None or job.kind in {FOLLOW_LABEL, FORGET_LABEL}:
             return
         with self.begin(read_only=True) as transaction:
             owner = _owner(transaction, job.owner_id, self.now())

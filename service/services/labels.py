@@ -22,6 +22,8 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.labels import (
+    FOLLOW_LABEL,
+    FORGET_LABEL,
     LONGEST_LABEL,
     OFFERED,
     UNNAMED,
@@ -55,12 +57,6 @@ from setwise.service.services.ports import PredictorSource, Progress
 from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
 from setwise.spelling import spelled
-
-FOLLOW_LABEL = "follow_label"
-"""Kind of the job by which documents follow a renamed or merged label."""
-
-FORGET_LABEL = "forget_label"
-"""Kind of the job by which documents forget a label that is removed."""
 
 DOCUMENTS_AT_ONCE = 200
 """Documents that follow in one transaction, while which nobody else writes on SQLite."""

@@ -23,6 +23,8 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.labels import (
+    FOLLOW_LABEL,
+    FORGET_LABEL,
     NO_ADDITIONS,
     UNNAMED,
     Additions,
@@ -37,7 +39,6 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.truth import Check, check
 from setwise.service.domain.webhooks import Message, MessageType
 from setwise.service.services import labels as labels_service
-from setwise.service.services.labels import FOLLOW_LABEL, FORGET_LABEL
 from setwise.service.stores import tables
 from setwise.service.stores.transaction import Transaction
 from tests.kit.clinic import Clinic
@@ -207,6 +208,7 @@ def test_documents_follow_in_blocks_and_a_killed_worker_goes_on(
     jobs = following(clinic)
     assert bool(jobs) is (documents >= 3)
     for job in jobs:
+        clinic.jobs.authorise(replace(job, owner_id="a lead who has left"))
         dying = Dying(1)
         with suppress(Killed):
             clinic.labels.follow(job, dying)
@@ -312,6 +314,7 @@ def test_a_removed_label_is_found_nowhere_and_its_answers_stay_wrong(
     assert bool(jobs) is (at_once == 1)
     for job in jobs:
         assert clinic.labels.get(LEAD, PATIENT).state is LabelState.RETIRED
+        clinic.jobs.authorise(replace(job, owner_id="a lead who has left"))
         # Each worker dies after one block: it got further, which sets the count of attempts back.
         left = job
         for _ in range(2):

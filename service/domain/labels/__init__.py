@@ -20,6 +20,12 @@ UNNAMED = ""
 Sets with it differ from each set of a model, so the prediction was wrong.
 """
 
+FOLLOW_LABEL = "follow_label"
+"""Kind of the job by which documents follow a renamed or merged label."""
+
+FORGET_LABEL = "forget_label"
+"""Kind of the job by which documents forget a label that is removed."""
+
 LONGEST_LABEL = 500
 MOST_SIMILAR = 5
 MOST_LISTED = 3
