@@ -394,17 +394,20 @@ class Certifications(Requesting):
         report: Callable[[float, str], None],
         *,
         since: datetime | None = None,
+        others: bool = True,
     ) -> Scorer:
         """Have a model score kept documents that prove something about others; return its name.
 
         Raises `ModelDamaged` if it does not load.
 
         ``since``: Earlier documents are left out.
+        ``others``: Whether to score documents that were not audited, too: they set the thresholds.
+        Of those that taught the model it is surer than of others.
         """
         loaded = self.loader.load(model)
         scorer = Scorer(model.version, loaded.calibrator_version)
         with self.begin(read_only=True) as transaction:
-            waiting = _to_score(transaction, scorer, since)
+            waiting = _to_score(transaction, scorer, since, others=others)
         for start in range(0, len(waiting), BLOCK):
             report(start / len(waiting), f"{start} of {len(waiting)} documents")
             with self.begin(read_only=True) as transaction:
@@ -790,12 +793,14 @@ def last_attempt(transaction: Transaction, gate: Gate, scorer: Scorer) -> Certif
     return newest if gate.is_covered_by(then) else None
 
 
-def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) -> list[str]:
+def _to_score(
+    transaction: Transaction, scorer: Scorer, since: datetime | None, *, others: bool
+) -> list[str]:
     """Return the ids of documents to score: evidence, oldest first, then others."""
-    proving, others = transaction.certifications.of_others(
-        scorer, since=since, limit=MOST_UNAUDITED
+    proving, rest = transaction.certifications.of_others(
+        scorer, since=since, limit=MOST_UNAUDITED if others else 0
     )
-    return [each.id for each in (*proving, *others)]
+    return [each.id for each in (*proving, *rest)]
 
 
 def _predicted(transaction: Transaction, question: ProofQuestion) -> list[float]:

@@ -234,16 +234,18 @@ def test_another_model_meanwhile_begins_again(project: Project) -> None:
 def test_audits_of_one_model_count_for_the_next(project: Project) -> None:
     """Otherwise the proof would begin again with every model that comes by itself."""
     clinic, plan = project.clinic, AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
-    unproved = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=plan)
-    clinic.policies.change(ADMIN, unproved, None)
     project.answer(60)
     project.train()
     clinic.predictors.predictor = FakePredictor(version=project.version)
-    project.answer(24)
+    project.answer(10)
+    unproved = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=plan)
+    clinic.policies.change(ADMIN, unproved, None)
+    project.answer(14)
     assert project.train()["model_id"] == project.active
     scorer = Scorer(project.version, FakePredictor().calibrator_version)
     with clinic.begin() as transaction:
-        assert len(transaction.evidence.audited(scorer)) == 24
+        assert len(transaction.evidence.audited(scorer)) == 14
+        assert transaction.certifications.unaudited(scorer, limit=100) == [], "the others taught it"
 
 
 def test_labels_with_few_examples_are_named_the_rarest_first(project: Project) -> None:
