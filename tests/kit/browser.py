@@ -128,6 +128,19 @@ def application_of(settings: Settings, **options: object) -> build.Application:
     return application
 
 
+def found(folder: Path) -> None:
+    """Make an installation of people alone: no model, and the policy of a new one."""
+    application = application_of(settings_of(folder), ids=FakeIds())
+    migrate.upgrade(application.engine)
+    _hire(application.services)
+    application.close()
+
+
+def _hire(services: Services) -> None:
+    for login, name in PEOPLE.items():
+        services.people.create(SYSTEM, login=login, name=name, role=Role(login), password=PASSWORD)
+
+
 def prepare(folder: Path) -> None:
     """Make an installation: two models, people, and a policy by which everything is reviewed."""
     application = application_of(settings_of(folder), ids=FakeIds())
@@ -148,8 +161,7 @@ def prepare(folder: Path) -> None:
         for model in models:
             transaction.models.add(model)
     services.models.activate(SYSTEM, models[0].id)
-    for login, name in PEOPLE.items():
-        services.people.create(SYSTEM, login=login, name=name, role=Role(login), password=PASSWORD)
+    _hire(services)
     change_policy(services, threshold=1.0)
     application.close()
 
@@ -229,7 +241,9 @@ class Site:
         What the service itself calls, to look behind the pages and to arrange things.
     """
 
-    def __init__(self, folder: Path, **changed: object) -> None:
+    def __init__(
+        self, folder: Path, *, ready: str = "/readyz/predictions", **changed: object
+    ) -> None:
         settings = Settings.model_validate(settings_of(folder).model_dump() | changed)
         self.application = application_of(settings)
         self.services = self.application.services
@@ -243,8 +257,7 @@ class Site:
         self._thread.start()
         deadline = time.monotonic() + PATIENCE_S
         # The socket listens already; the server answers when it has started.
-        address = f"{self.url}/readyz/predictions"
-        while httpx.get(address, timeout=PATIENCE_S, trust_env=False).is_error:
+        while httpx.get(f"{self.url}{ready}", timeout=PATIENCE_S, trust_env=False).is_error:
             assert self._thread.is_alive(), "the server ended at once"
             assert time.monotonic() < deadline, "the server did not become ready"
             time.sleep(0.02)
