@@ -58,7 +58,7 @@ from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
 from setwise.spelling import spelled
 
-DOCUMENTS_AT_ONCE = 200
+DOCUMENTS_AT_ONCE = 50
 """Documents that follow in one transaction, while which nobody else writes on SQLite."""
 
 
