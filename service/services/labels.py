@@ -197,11 +197,11 @@ class Labels(TakesLabels, Requesting):
     def describe(self, caller: Caller, file: str) -> None:
         """Replace the names, guidelines and parents by those of a CSV file.
 
-        Labels of the file that are new join the catalogue. Raises `InvalidRequest`.
+        Labels of the file that are new join the catalogue. Raises `InvalidRequest`;
+        `ModelUnavailable` while the active model is not loaded: it says which parents can be given.
         """
         caller.require(Permission.ADMINISTER)
-        notes = read_label_notes(file)
-        vocabulary = self._vocabulary()
+        notes, vocabulary = read_label_notes(file), frozenset(self._model_labels())
         with self.begin() as transaction:
             transaction.policies.lock()
             transaction.labels.describe(notes, vocabulary)

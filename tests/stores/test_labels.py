@@ -17,6 +17,7 @@ from setwise.service.domain.errors import (
     Forbidden,
     InvalidRequest,
     LabelNotFound,
+    ModelUnavailable,
     SimilarLabels,
     StaleVersion,
     VersionRequired,
@@ -41,6 +42,7 @@ from setwise.service.domain.webhooks import Message, MessageType
 from setwise.service.services import labels as labels_service
 from setwise.service.stores import tables
 from setwise.service.stores.transaction import Transaction
+from tests.fakes import FakePredictor
 from tests.kit.clinic import Clinic
 from tests.kit.databases import places_of, statements_of
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change
@@ -144,6 +146,11 @@ def test_the_policys_rule_on_parents_follows_the_catalogue(clinic: Clinic) -> No
     assert clinic.policies.get(ADMIN).fixed_threshold == 0.8
     decide(clinic, "b", LabelState.RETIRED)
     assert beside(clinic) == {"b": "a", "c": "a"}, "a retired label is not asked for"
+    clinic.predictors.unload()
+    with pytest.raises(ModelUnavailable):
+        clinic.labels.describe(ADMIN, "label,parent\na,c\nc,")
+    assert beside(clinic) == {"b": "a", "c": "a"}
+    clinic.predictors.predictor = FakePredictor()
     clinic.labels.describe(ADMIN, "")
     assert beside(clinic) == {}
     assert [action for action in clinic.actions() if action.startswith("policy.")] == [
