@@ -70,19 +70,25 @@ class ScoreVerdict(StrEnum):
     TOO_FEW = "too-few"  # answers, or right or wrong ones among them
 
 
-_CHECK = ("Evaluate on more documents.",)
-_LEARN = ("Learn another with `setwise train`, from more or newer documents.",)
-_ADVICE = {
+_CHECK = "Evaluate more documents with `setwise evaluate`, or have more reviewed on `/desk`."
+_LEARN = "Learn another with `setwise train`, from more or newer documents."
+ADVICE = {
+    ScoreVerdict.ROUTES: "Prove a threshold with `setwise certify` or on `/board/certifications`.",
     ScoreVerdict.TOO_FEW: _CHECK,
     ScoreVerdict.NOT_ENOUGH: _CHECK,
-    ScoreVerdict.CONSTANT: ("Ask several times, and give the share that agree.",),
+    ScoreVerdict.CONSTANT: (
+        "Ask a model of another maker several times and give the share that agree, or learn one "
+        "with `setwise train`."
+    ),
     ScoreVerdict.DOES_NOT_RANK: _LEARN,
     ScoreVerdict.RANKS_LITTLE: _LEARN,
     ScoreVerdict.RANKS_WRONG_WAY: _LEARN,
     ScoreVerdict.MISCALIBRATED: (
-        "Recalibrate on the page Calibrators, or train on newer documents.",
+        "Recalibrate on `/board/calibrators`, or learn another with `setwise train` from newer "
+        "documents."
     ),
 }
+"""What to do next, by verdict: a command or a page for each."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,7 @@ class ScoreJudgement:
         """Return the verdict and what to do about it, as sentences."""
         if self.verdict is ScoreVerdict.CONSTANT and self.n_right == self.n:
             return f"{self._finding()} None was wrong, so that nothing has to be told apart."
-        return " ".join([self._finding(), *_ADVICE.get(self.verdict, ())])
+        return f"{self._finding()} {ADVICE[self.verdict]}"
 
     def _finding(self) -> str:  # noqa: PLR0911 -- a sentence for each verdict
         span = f"nine of ten values between {self.low:.3g} and {self.high:.3g}"
@@ -243,8 +249,8 @@ def judge_scores(
     >>> draw = np.random.default_rng(0)
     >>> confidence = draw.beta(4, 1, 500)
     >>> right = draw.random(500) < confidence
-    >>> print(judge_scores(confidence, right))
-    Routes: it ranks (AUROC 0.744, 0.683 to 0.795), and its numbers fit.
+    >>> print(judge_scores(confidence, right))  # doctest: +ELLIPSIS
+    Routes: it ranks (AUROC 0.744, 0.683 to 0.795), and its numbers fit. Prove...
     >>> print(judge_scores(confidence**3, right).verdict)
     miscalibrated
     >>> print(judge_scores(draw.uniform(0.78, 0.8, 500), right).verdict)

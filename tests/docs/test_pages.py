@@ -7,12 +7,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from setwise.models.evaluation.judging import ADVICE, ScoreVerdict
 from setwise.service.cli import app
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.settings import Settings
 from tests.docs import policy_tables
 from tests.docs.pages import PAGES, ROOT
+from tests.rights import pages
 
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "benchmarks").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -106,6 +108,16 @@ def test_every_command_is_mentioned() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for name in commands:
         assert f"setwise {name}" in pages, name
+
+
+@pytest.mark.parametrize("verdict", ScoreVerdict)
+def test_advice_on_a_confidence_names_a_command_or_page_that_exists(verdict: ScoreVerdict) -> None:
+    listed = CliRunner().invoke(app, ["--help"]).output
+    named = re.findall(r"`([^`]+)`", ADVICE[verdict])
+    assert named
+    for each in named:
+        command = each.removeprefix("setwise ")
+        assert each in pages() or re.search(rf"^\W*{command} ", listed, re.MULTILINE), each
 
 
 def test_every_command_has_one_whole_line_of_help() -> None:

@@ -143,7 +143,7 @@ SUMMED = np.exp(-np.random.default_rng(5).exponential(0.2, 2_000))
             [0.9] * 50,
             [1] * 45 + [0] * 5,
             ScoreVerdict.CONSTANT,
-            "Constant (0.9, where 78.2 % to 96.7 % are right). Ask several",
+            "Constant (0.9, where 78.2 % to 96.7 % are right). Ask a model",
         ),
         # What a language model says of itself: few round numbers, the same for right and wrong.
         (SAID, CHANCE < 0.7, ScoreVerdict.DOES_NOT_RANK, "Its numbers are off, and it cannot"),
