@@ -59,6 +59,7 @@ from tests.browser.screenshots import demo
 MOST_S_A_DOCUMENT = 1.5
 MOST_MS_A_REQUEST = 100.0
 PAGE_LOADS, WARM_UPS = 40, 3
+NOTES = 4  # seed of the notes that are sent besides those of the demo
 SPARE = 20  # tasks that wait behind the last one to be submitted, so that a next one is painted
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 FILLER = ("patient", "seen", "today", "reports", "well", "since", "last", "visit", "was", "again")
@@ -133,7 +134,7 @@ def _of_large_databases(folder: Path, options: argparse.Namespace) -> dict[str, 
     for kind in options.database or ["sqlite", "postgresql"]:
         with _settings(kind, folder / kind) as settings:
             tokens = _prepared(settings, artifact, options.predictions)
-            with _served(settings) as address, _browser() as browser:
+            with _served(settings) as address, chromium() as browser:
                 measured = _measured(browser, address, tokens["reviewer"], options.documents)
                 pages = look(browser, address, tokens, options.pictures)
                 reports[kind] = Report(*measured, pages)
@@ -145,20 +146,20 @@ def _of_demo(folder: Path, n_documents: int) -> Report:
         secrets = {
             of: json.loads((folder / f"demo-{of}.json").read_text()) for of in ("keys", "passwords")
         }
-        _send_until_waiting(address, secrets["keys"], n_documents + SPARE)
-        token = _signed_in(address, "reviewer", secrets["passwords"]["reviewer"])
-        with _browser() as browser:
+        send_until_waiting(address, secrets["keys"], n_documents + SPARE)
+        token = signed_in(address, "reviewer", secrets["passwords"]["reviewer"])
+        with chromium() as browser:
             return Report(*_measured(browser, address, token, n_documents), pages={})
 
 
 # The service
 
 
-def _send_until_waiting(address: str, keys: Mapping[str, str], n_tasks: int) -> None:
+def send_until_waiting(address: str, keys: Mapping[str, str], n_tasks: int) -> None:
     """Post further notes like the demo's own until ``n_tasks`` of them wait for a person."""
     headers = {role: {"Authorization": f"Bearer {key}"} for role, key in keys.items()}
     notes = (
-        {"id": f"more-{note.id}", "text": note.text} for note in generate_notes(10_000, seed=4)
+        {"id": f"more-{note.id}", "text": note.text} for note in generate_notes(10_000, seed=NOTES)
     )
     with httpx.Client(base_url=address, timeout=60) as client:
         while True:
@@ -171,7 +172,7 @@ def _send_until_waiting(address: str, keys: Mapping[str, str], n_tasks: int) -> 
             ).raise_for_status()
 
 
-def _signed_in(address: str, login: str, password: str) -> str:
+def signed_in(address: str, login: str, password: str) -> str:
     """Return the session of a sign-in on the page."""
     with httpx.Client(base_url=address, timeout=60) as client:
         token = re.search(r'name="csrf" value="([^"]+)"', client.get("/login").text)
@@ -250,7 +251,7 @@ def _served(settings: Settings) -> Iterator[str]:
 
 
 @contextmanager
-def _browser() -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
@@ -273,7 +274,7 @@ def _measured(
         if number >= WARM_UPS:
             requests["GET /desk"].append(page.evaluate(_NAVIGATION))
     page.evaluate("performance.setResourceTimingBufferSize(10000)")
-    page.evaluate(_WATCH)
+    page.evaluate(WATCH)
     started = perf_counter()
     painted = [_submit(page, number) for number in range(n_documents)]
     page.wait_for_function("document.querySelector('#saved').dataset.state === 'saved'")
@@ -305,7 +306,7 @@ def _submit(page: Page, number: int) -> float:
 
 
 # The picture that follows a change of the document is the one that shows it.
-_WATCH = """() => {
+WATCH = """() => {
   const work = document.querySelector("#work");
   window.shown = work.dataset.task;
   window.shownAt = performance.now();
