@@ -107,12 +107,18 @@ def _overview(services: Services, caller: Caller, unserved: str | None) -> dict[
         "n_models": len(models),
         "policy": policy,
         "rule": _rule(policy),
+        "for_leads": services.reviews.count_for_leads(caller) if _leads(caller) else 0,
         "missing": list(missing(caller, counts, policy, models, unserved)),
         "possible": list(possible(caller, counts)),
         "comments": services.comments.unread(caller) if caller.may(Permission.REVIEW) else (),
         "owner": _owner(services, caller),
         "talk_at": documents.HERE if caller.may(_SEES_ALL) else recent.HERE,
     }
+
+
+def _leads(caller: Caller) -> bool:
+    """Return whether a visitor decides what only leads may decide."""
+    return caller.may(Permission.REVIEW) and caller.may(Permission.READ_ALL_PREDICTIONS)
 
 
 def _owner(services: Services, caller: Caller) -> str:

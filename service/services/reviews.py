@@ -160,6 +160,12 @@ class Reviews(TakesLabels):
             completed = transaction.reviews.count_answers(caller.id, self.now() - within)
             return completed + len(transaction.reviews.decided(reviewer=caller.id, limit=10))
 
+    def count_for_leads(self, caller: Caller) -> int:
+        """Count the open tasks that only a lead may claim; leads alone see how many."""
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        with self.begin(read_only=True) as transaction:
+            return transaction.reviews.count_escalated()
+
     def segments(self, caller: Caller) -> list[str]:
         """Return the segments of which documents are in the queue, for a choice."""
         caller.require(Permission.REVIEW)

@@ -413,6 +413,11 @@ class ReviewStore(Store):
         rows = self._connection.execute(select(state, func.count()).where(OPEN).group_by(state))
         return {ReviewState(name): count for name, count in rows}
 
+    def count_escalated(self) -> int:
+        """Return how many open tasks only a lead may claim."""
+        query = select(func.count()).where(OPEN, review_tasks.c.escalated)
+        return int(self._connection.execute(query.select_from(review_tasks)).scalar_one())
+
     def annotate(self, annotation: Annotation, before: AnswerFacts | None = None) -> None:
         """Store an annotation, and unassign its reviewer's other tasks of the document.
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
-from setwise.service.domain.accounts.callers import PERMISSIONS, SYSTEM, Permission, Role
+from setwise.service.domain.accounts.callers import PERMISSIONS, SYSTEM, Caller, Permission, Role
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Reason
@@ -39,6 +39,19 @@ def add_model(service: Service, *, activate: bool = True) -> None:
 def predict(service: Service, *texts: str) -> None:
     for text in texts:
         assert service.predict(text).status_code == 201
+
+
+def test_a_lead_is_told_how_many_documents_only_leads_decide(service: Service) -> None:
+    predict(service, "0.5")
+    for name in ("rita", "rob"):
+        reviewer = Caller(service.person(name, Role.REVIEWER), name, Role.REVIEWER)
+        claimed = service.services.reviews.claim(reviewer)
+        assert claimed is not None
+        service.services.reviews.skip(reviewer, claimed.id, "a page is missing")
+    assert "; 1 needs a lead." in read(signed_in(service, Role.LEAD).get("/")).text
+    rita = Browser(service)
+    rita.sign_in("rita")
+    assert "needs a lead" not in read(rita.get("/")).text
 
 
 class _Reader(HTMLParser):

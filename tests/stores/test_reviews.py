@@ -250,6 +250,7 @@ def test_open_tasks_are_counted_by_state(begin: Transactions) -> None:
             ReviewState.LEASED: 1,
             ReviewState.SKIPPED: 1,
         }
+        assert transaction.reviews.count_escalated() == 1, "it was skipped twice"
 
 
 def test_annotations_come_back_as_they_were_and_are_counted(begin: Transactions) -> None:

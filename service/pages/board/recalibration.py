@@ -119,7 +119,11 @@ def _state(calibration: Calibration) -> Markup:
 def _compared(comparison: CalibratorComparison) -> Markup:
     """Return the verdict of the comparison, without its numbers."""
     tone: ui.Tone = "" if comparison.proved is None else "good" if comparison.proved else "bad"
-    return ui.badge(comparison.sentence.partition(":")[0], tone)
+    return ui.badge(_verdict(comparison), tone)
+
+
+def _verdict(comparison: CalibratorComparison) -> str:
+    return comparison.sentence.partition(":")[0]
 
 
 _COLUMNS: Sequence[ui.Column[Calibration]] = (
@@ -162,11 +166,10 @@ def _calibrators(call: Call) -> ui.View:
 
 def _newest(call: Call) -> SectionState:
     newest = call.services.recalibration.page(call.caller, after=None, limit=1).items
-    return SectionState(
-        f"The newest, compared with the one before it, is {newest[0].judgement}."
-        if newest
-        else "None has been trained on reviews yet."
-    )
+    if not newest:
+        return SectionState("None has been trained on reviews yet.")
+    state = "active" if newest[0].active else "not active"
+    return SectionState(f"The newest: {_verdict(newest[0].report.comparison)}, {state}.")
 
 
 _MEASURED: Sequence[ui.Column["Measure"]] = (
@@ -189,7 +192,7 @@ _FLIPS: Sequence[ui.Column[tuple[RouteChange, Markup]]] = (
 def _calibrator(call: Call) -> ui.View:
     calibration = call.services.recalibration.get(call.caller, call.id)
     report, sentence = calibration.report, calibration.report.comparison.sentence
-    verdict = sentence.partition(":")[0]
+    verdict = _verdict(report.comparison)
     return ui.View(
         f"Calibrator {calibration.version[:12]}",
         (

@@ -48,7 +48,7 @@ ROUTES = (
     ("waiting", "to a reviewer"),
 )
 WIDE, HALF = 920, 560
-LOW = 185
+LOW = 160
 """Height of a chart of the cockpit's first page, which fits one screen."""
 FORECAST_DAYS = 7
 
