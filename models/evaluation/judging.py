@@ -70,21 +70,21 @@ class ScoreVerdict(StrEnum):
     TOO_FEW = "too-few"  # answers, or right or wrong ones among them
 
 
-_CHECK = "Evaluate more documents with `setwise evaluate`, or have more reviewed on `/desk`."
-_LEARN = "Learn another with `setwise train`, from more or newer documents."
+_CHECK = "Evaluate more documents with “setwise evaluate”, or have more reviewed on the desk."
+_LEARN = "Learn another with “setwise train”, from more or newer documents."
 ADVICE = {
-    ScoreVerdict.ROUTES: "Prove a threshold with `setwise certify` or on `/board/certifications`.",
+    ScoreVerdict.ROUTES: "Prove a threshold with “setwise certify” or on the page Certificates.",
     ScoreVerdict.TOO_FEW: _CHECK,
     ScoreVerdict.NOT_ENOUGH: _CHECK,
     ScoreVerdict.CONSTANT: (
         "Ask a model of another maker several times and give the share that agree, or learn one "
-        "with `setwise train`."
+        "with “setwise train”."
     ),
     ScoreVerdict.DOES_NOT_RANK: _LEARN,
     ScoreVerdict.RANKS_LITTLE: _LEARN,
     ScoreVerdict.RANKS_WRONG_WAY: _LEARN,
     ScoreVerdict.MISCALIBRATED: (
-        "Recalibrate on `/board/calibrators`, or learn another with `setwise train` from newer "
+        "Recalibrate on the page Calibrators, or learn another with “setwise train” from newer "
         "documents."
     ),
 }

@@ -11,10 +11,10 @@ from setwise.models.evaluation.judging import ADVICE, ScoreVerdict
 from setwise.service.cli import app
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.webhooks import MessageType
+from setwise.service.pages.board.sections import SECTIONS
 from setwise.service.settings import Settings
 from tests.docs import policy_tables
 from tests.docs.pages import PAGES, ROOT
-from tests.rights import pages
 
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "benchmarks").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -113,11 +113,11 @@ def test_every_command_is_mentioned() -> None:
 @pytest.mark.parametrize("verdict", ScoreVerdict)
 def test_advice_on_a_confidence_names_a_command_or_page_that_exists(verdict: ScoreVerdict) -> None:
     listed = CliRunner().invoke(app, ["--help"]).output
-    named = re.findall(r"`([^`]+)`", ADVICE[verdict])
-    assert named
-    for each in named:
-        command = each.removeprefix("setwise ")
-        assert each in pages() or re.search(rf"^\W*{command} ", listed, re.MULTILINE), each
+    commands = re.findall("“setwise ([^”]+)”", ADVICE[verdict])
+    pages = re.findall(r"page (\w+)", ADVICE[verdict])
+    assert commands
+    assert all(re.search(rf"^\W*{each} ", listed, re.MULTILINE) for each in commands)
+    assert {*pages} <= {section.name for section in SECTIONS}
 
 
 def test_every_command_has_one_whole_line_of_help() -> None:
