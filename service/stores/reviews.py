@@ -107,15 +107,15 @@ def _reading_orders() -> Mapping[ReadingOrder, Sequence[_Part]]:
     clock = (task.tier, task.queued_at, task.id)
     unread = (normal, task.due_at.is_(None), ~copied)
     # An audit counts as wrong if it is not read in time, so none waits behind other marked ones.
-    later = task.kind != ReviewKind.AUDIT.value
-    marked: _Part = (*unread, task.marked), (later, task.queued_at, task.id)
+    audits: _Part = (*unread, task.kind == ReviewKind.AUDIT.value), (task.queued_at, task.id)
+    marked: _Part = (*unread, task.marked), (task.queued_at, task.id)
     doubtful: _Part = (*unread, ~task.marked), (task.confidence, task.queued_at, task.id)
     before: _Part = (hurried,), clock
     after: _Part = (), clock
     return {
         ReadingOrder.AS_THEY_CAME: (after,),
-        ReadingOrder.MARKED_FIRST: (before, marked, doubtful, after),
-        ReadingOrder.DOUBTFUL_FIRST: (before, doubtful, marked, after),
+        ReadingOrder.MARKED_FIRST: (before, audits, marked, doubtful, after),
+        ReadingOrder.DOUBTFUL_FIRST: (before, doubtful, audits, marked, after),
     }
 
 

@@ -221,7 +221,7 @@ def _state(document: ListedDocument, names: Mapping[str, str]) -> Markup:
     return Markup(" ").join([*(states or [ui.badge("review", "warn")]), ui.sub("; ".join(facts))])
 
 
-# In a word; the confidence beside it says what the threshold did.
+# In a word; the confidence beside it says what the threshold did, or that there was no model.
 _REASONS: Mapping[Reason, str] = {
     Reason.ABOVE_THRESHOLD: "",
     Reason.BELOW_THRESHOLD: "",
@@ -230,7 +230,7 @@ _REASONS: Mapping[Reason, str] = {
     Reason.OUT_OF_DOMAIN: "unlike others",
     Reason.BREAKER: "breaker",
     Reason.RULE: "rule",
-    Reason.NO_MODEL: "no model",
+    Reason.NO_MODEL: "",
 }
 _COLUMNS: Sequence[ui.Column[ListedDocument]] = (
     ui.Column("Document", _name, "head"),
