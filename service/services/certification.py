@@ -63,6 +63,9 @@ CERTIFICATION = "certification"
 MOST_CONFIDENCES = 200_000
 """Most predictions, the newest, whose confidences are candidate thresholds."""
 
+FEWEST_CONFIDENCES = 20
+"""Fewest for an attempt by the schedule from audits of documents that others answered."""
+
 OUTLOOK_CONFIDENCES = 5_000
 """Most predictions, the newest, whose confidences say how many audits the first attempt needs."""
 
@@ -394,20 +397,20 @@ class Certifications(Requesting):
         report: Callable[[float, str], None],
         *,
         since: datetime | None = None,
-        others: bool = True,
+        taught_by_answers: bool = False,
     ) -> Scorer:
         """Have a model score kept documents that prove something about others; return its name.
 
         Raises `ModelDamaged` if it does not load.
 
         ``since``: Earlier documents are left out.
-        ``others``: Whether to score documents that were not audited, too: they set the thresholds.
-        Of those that taught the model it is surer than of others.
+        ``taught_by_answers``: Whether the answers here taught it. It is surer of those documents
+        than of others, so they do not set its thresholds.
         """
         loaded = self.loader.load(model)
         scorer = Scorer(model.version, loaded.calibrator_version)
         with self.begin(read_only=True) as transaction:
-            waiting = _to_score(transaction, scorer, since, others=others)
+            waiting = _to_score(transaction, scorer, since, unread=taught_by_answers)
         for start in range(0, len(waiting), BLOCK):
             report(start / len(waiting), f"{start} of {len(waiting)} documents")
             with self.begin(read_only=True) as transaction:
@@ -461,6 +464,9 @@ class Certifications(Requesting):
                     continue
                 question = due or self._asked(asked, before)
                 predicted = _predicted(transaction, question)
+                few = len(predicted) < FEWEST_CONFIDENCES
+                if few and due is not None and due.gathered.other and not (always or at_once):
+                    continue  # audits of others came with the model; a look is not repeated
                 strata = _divided(transaction, question)
                 values = _covers(transaction, question)
             evidence = replace(answer(question, predicted, strata), values=values, **premises)
@@ -794,13 +800,13 @@ def last_attempt(transaction: Transaction, gate: Gate, scorer: Scorer) -> Certif
 
 
 def _to_score(
-    transaction: Transaction, scorer: Scorer, since: datetime | None, *, others: bool
+    transaction: Transaction, scorer: Scorer, since: datetime | None, *, unread: bool
 ) -> list[str]:
     """Return the ids of documents to score: evidence, oldest first, then others."""
-    proving, rest = transaction.certifications.of_others(
-        scorer, since=since, limit=MOST_UNAUDITED if others else 0
+    proving, others = transaction.certifications.of_others(
+        scorer, since=since, limit=MOST_UNAUDITED, unread=unread
     )
-    return [each.id for each in (*proving, *rest)]
+    return [each.id for each in (*proving, *others)]
 
 
 def _predicted(transaction: Transaction, question: ProofQuestion) -> list[float]:

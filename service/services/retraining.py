@@ -136,8 +136,7 @@ class Retraining(Requesting):
             if measured is None or not measured.helps:
                 why = "it ranks no better than the most frequent sets, and does not suggest yet"
                 return {**result, "reason": why}
-            # Its thresholds are chosen from what comes: the other documents so far taught it.
-            self._score_audits(model, progress, others=False)
+            self._score_audits(model, progress)
             progress(0.99, "activating the model")
             self.models.activate(SYSTEM, model.id)
             return {**result, "reason": f"it suggests on the desk; {_says(measured)}"}
@@ -231,16 +230,14 @@ class Retraining(Requesting):
             return error.detail
         return "It scores live documents and decides nothing."
 
-    def _score_audits(
-        self, model: ModelVersion, progress: Progress, *, others: bool = True
-    ) -> Scorer:
+    def _score_audits(self, model: ModelVersion, progress: Progress) -> Scorer:
         """Let the audits so far count for the model: none of them taught it."""
 
         def report(share: float, message: str = "") -> None:
             progress(0.85 + 0.14 * share, message)
 
         report(0.0, "scoring the audited documents")
-        return self.certifications.score_audits(model, report, others=others)
+        return self.certifications.score_audits(model, report, taught_by_answers=True)
 
     def _compared(self, model: ModelVersion, progress: Progress) -> OnAudits:
         candidate = self._score_audits(model, progress)

@@ -24,6 +24,7 @@ from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.recalibration import CalibrationStore, made_by, made_by_model
 from setwise.service.stores.tables import (
     AUDITED,
+    annotations,
     certifications,
     other_scores,
     predictions,
@@ -137,13 +138,15 @@ class CertificationStore(Store):
         ]
 
     def of_others(
-        self, scorer: Scorer, *, since: datetime | None, limit: int
+        self, scorer: Scorer, *, since: datetime | None, limit: int, unread: bool = False
     ) -> tuple[list[Unscored], list[Unscored]]:
         """Return kept documents of other models that a scorer has yet to score.
 
         These are, oldest first, documents that were drawn to certify, or would have been if nothing
         had held them back and, newest first, the newest of the others. After ``since`` means that
         no copy came before.
+
+        ``unread``: Whether to leave out those of the others that people have answered.
         """
         column, earlier = predictions.c, predictions.alias()
         scored = select(other_scores.c.prediction_id).where(by_scorer(other_scores, scorer))
@@ -165,6 +168,8 @@ class CertificationStore(Store):
         evidence = query.where(drawn).order_by(column.id)
         # The shares of documents with low and high rates need those that were held back, too.
         recent = query.where(~drawn).order_by(column.id.desc()).limit(limit)
+        if unread:
+            recent = recent.where(column.id.not_in(select(annotations.c.prediction_id)))
         proving, others = (
             [Unscored(*row) for row in self._connection.execute(each)]
             for each in (evidence, recent)
