@@ -22,21 +22,23 @@ RECURRING = {
     "settle_decisions": "Submit decisions",
     "sweep_files": "Remove old files",
     "purge_texts": "Erase old texts",
+    "purge_responses": "Forget old responses",
     "erase_traces": "Erase a document from files",
     "watch_audits": "Watch the audits",
     "retrain_if_due": "Train the next model",
 }
+INTERNAL = {**RECURRING, "rescore": "Bring the order of reading up to date"}
+"""What the service does by itself: it is of interest only where it fails."""
 KINDS = {
     "scoring": "Score a file",
     "export": "Export",
     "follow_label": "Rename a label in documents",
     "forget_label": "Remove a label from documents",
     "compare": "Compare a model",
-    "rescore": "Bring the order of reading up to date",
     "certification": "Certify a threshold",
     "calibration": "Retrain the calibrator",
     "retraining": "Retrain the model",
-    **RECURRING,
+    **INTERNAL,
 }
 RESULTS = {
     "active": "Activated",
@@ -145,8 +147,7 @@ def _jobs(call: Call) -> ui.View:
         "kind": select("Kind", [("", "any kind"), *KINDS.items()]),
     }
     show_all = ui.joined(" ", ui.link(JOBS, "Show all.")) if query else ""
-    # What the service does by itself is of interest only where it fails.
-    quiet = [job for job in page.items if not query and job.kind in RECURRING and not job.error]
+    quiet = [job for job in page.items if not query and job.kind in INTERNAL and not job.error]
     shown = [job for job in page.items if job not in quiet]
     empty = ui.joined("No jobs match.", show_all) if query else "No jobs were requested."
     parts: list[ui.Piece] = [
@@ -154,7 +155,7 @@ def _jobs(call: Call) -> ui.View:
         ui.Table("Jobs", _COLUMNS, shown, empty),
     ]
     if quiet:
-        table = ui.Table("Recurring jobs", _COLUMNS, quiet, "")
+        table = ui.Table("Internal jobs", _COLUMNS, quiet, "")
         parts.append(ui.More(f"What Setwise does by itself ({len(quiet)})", (table,)))
     parts.append(ui.Pager(JOBS, page.next_after, query, started=call.after is None))
     return ui.View("Jobs", parts, lead="What people and programs requested.")

@@ -18,6 +18,8 @@ from setwise.service.domain.recalibration.report import (
 )
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.pages.board.audit_trail import DONE
+from setwise.service.pages.board.jobs import KINDS
+from setwise.service.runtime.schedule import tasks
 from tests.browsing import Browser
 from tests.kit.edge import PASSWORD, Service
 from tests.samples import (
@@ -210,15 +212,20 @@ def test_what_the_service_does_by_itself_unfolds_unless_it_fails(
 ) -> None:
     failing = replace(job("sweep_files"), error="disk full")
     with service.database() as transaction:
-        for each in (job("export"), job("expire_leases"), failing):
+        for each in (job("export"), job("expire_leases"), job("rescore"), failing):
             transaction.jobs.enqueue(each)
     shown, _, folded = admin.get("/board/jobs").text.partition("What Setwise does by itself")
     assert "<tbody>" in shown
     requested = shown.partition("<tbody>")[2]
     assert "Export" in requested
     assert "Remove old files" in requested
-    assert "Return expired leases" not in requested
-    assert "Return expired leases" in folded
+    for internal in ("Return expired leases", "Bring the order of reading up to date"):
+        assert internal not in requested
+        assert internal in folded
+
+
+def test_every_kind_of_job_has_a_name(service: Service) -> None:
+    assert tasks(service.services).keys() == KINDS.keys()
 
 
 # Models
