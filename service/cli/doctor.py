@@ -216,7 +216,11 @@ def _model(begin: "Transactions", store: "Loads") -> Finding:
     with begin(read_only=True) as transaction:
         active = transaction.models.active()
     if active is None:
-        return _fault("model", "no model is active", "setwise model add ARTIFACT --activate")
+        return _warning(
+            "model",
+            "no model is active, so people read every document",
+            "open /board/start, or setwise model add ARTIFACT --activate",
+        )
     try:
         store.load(active.location)
     except ModelUnavailable as error:

@@ -111,3 +111,11 @@ def test_a_faulty_file_ends_with_status_2_and_one_line(
     said = capsys.readouterr().err
     assert why in said
     assert said.count("\n") == 1
+
+
+def test_a_project_without_a_model_is_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run("doctor", "--json") == 0
+    checks = {check["check"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert checks["model"]["verdict"] == "warning"
+    assert "open /board/start" in checks["model"]["cure"]
