@@ -112,9 +112,8 @@ def page_of(rows: Sequence[_Item], limit: int) -> Page[_Item]:
 
 def of_row(kind: type[Value], table: Table, row: RowMapping, /, **rest: object) -> Value:
     """Return a dataclass or named tuple from the columns of its table and from ``rest``."""
-    return kind(
-        **{name: row[table.c[name]] for name in _shared(cast("Hashable", kind), table)} | rest
-    )
+    shared = _shared(cast("Hashable", kind), table)
+    return kind(**{name: row[column] for name, column in shared.items()} | rest)
 
 
 def row_of(value: object, table: Table) -> dict[str, object]:
@@ -123,6 +122,6 @@ def row_of(value: object, table: Table) -> dict[str, object]:
 
 
 @cache
-def _shared(kind: Any, table: Table) -> tuple[str, ...]:  # noqa: ANN401 -- a class, to be hashed
+def _shared(kind: Any, table: Table) -> dict[str, Column[Any]]:  # noqa: ANN401 -- a class, to be hashed
     named = getattr(kind, "_fields", None) or [field.name for field in fields(kind)]
-    return tuple(name for name in named if name in table.c)
+    return {name: table.c[name] for name in named if name in table.c}
