@@ -17,7 +17,8 @@ from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.documents import Audited, DocumentState
 from setwise.service.domain.errors import ModelUnavailable, NotFound
-from setwise.service.domain.predictions import Decision
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.routing.audits import AuditMode
 from setwise.service.pages import documents
 from setwise.service.pages.figures import effort, errors, label_table, what_if, work
 from setwise.service.pages.figures.label_table import LabelOrder
@@ -305,9 +306,11 @@ class Tile:
 
 def _tiles(seen: Glance) -> list[Tile]:
     accuracy, queue = seen.accuracy, seen.queue
-    # Audits rest on draws, so a held document counts too; outcomes tell of what was sent.
+    # Audits rest on draws, so a held document counts too if it was confident enough to be sent;
+    # outcomes tell of what was sent.
+    audited = Reason.AUDIT if seen.policy.audits.mode is AuditMode.HOLD else Reason.ABOVE_THRESHOLD
     wrong = (
-        {"audited": Audited.CONTRADICTED}
+        {"audited": Audited.CONTRADICTED, "reason": audited}
         if seen.drawn
         else {"state": DocumentState.CONTRADICTED, "decision": Decision.AUTO}
     )

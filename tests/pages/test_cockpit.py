@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import html
 import io
 import json
 import re
@@ -11,7 +12,9 @@ import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM, Role
 from setwise.service.domain.labels import Additions
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Decision, Document, Submission
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import GateState, SegmentBy
 from setwise.service.services.predictions import all_predicted
 from setwise.service.settings import Settings
@@ -118,6 +121,24 @@ def test_the_first_page_answers_three_questions_with_two_charts(busy: Browser) -
     ]
     assert re.findall(r'<section class="card figure" id="(.*?)"', page) == ["accuracy", "volume"]
     assert 'href="/cockpit/details?days=35&amp;pace=day"' in page
+
+
+def test_the_accuracy_leads_to_the_wrong_ones_among_what_would_be_sent(
+    service: Service, browser: Browser
+) -> None:
+    audits = AuditPlan(certification_rate=1.0)
+    policy = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.6, audits=audits)
+    service.services.policy.change(SYSTEM, policy, None)
+    reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
+    for confidence in ("0.5", "0.7", "0.8"):
+        service.predict(confidence)
+        task = service.services.reviews.claim(reviewer)
+        assert task is not None
+        service.services.reviews.complete(reviewer, task.id, ["c"], None, task.version)
+    page = browser.get("/cockpit").text
+    assert "from 2 audits" in page
+    (address,) = re.findall(r'class="number"><a href="([^"]*audited=[^"]*)"', page)
+    assert "2 documents" in browser.get(html.unescape(address)).text
 
 
 def test_the_tile_and_the_figure_write_one_share(busy: Browser) -> None:
