@@ -109,7 +109,7 @@ def test_a_lead_reads_what_concerns_them_and_how_the_newest_calibrator_did(
         comparison = CalibratorComparison.tested(1840, 0.022, 0.0001)
         report = replace(calibration_report(), comparison=comparison)
         transaction.calibrations.add(replace(calibration(registered), report=report))
-    assert "is proved better: the Brier score falls by 0.0220" in lead.get("/board").text
+    assert "The newest: proved better, not active." in lead.get("/board").text
 
 
 def test_the_first_page_says_what_somebody_should_look_at(service: Service, admin: Browser) -> None:
