@@ -1,15 +1,15 @@
 """The first model and the next ones come by themselves, and suggest where there was none."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from setwise.service.domain.certification import Scorer
+from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.policy import RetrainMode, ThresholdMode
-from setwise.service.domain.predictions import Document, Reason
+from setwise.service.domain.predictions import Document, Reason, ScoredSet
 from setwise.service.domain.retraining import Measured, Retrain
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, Lottery
@@ -246,6 +246,44 @@ def test_audits_of_one_model_count_for_the_next(project: Project) -> None:
     with clinic.begin() as transaction:
         assert len(transaction.evidence.audited(scorer)) == 14
         assert transaction.certifications.unaudited(scorer, limit=100) == [], "the others taught it"
+
+
+def test_a_look_waits_until_the_new_model_has_answered_something(project: Project) -> None:
+    """Its thresholds are chosen from its confidences, and a look is not repeated."""
+    clinic, certifications = project.clinic, project.clinic.certifications
+    project.answer(60)
+    project.train()
+    clinic.predictors.predictor = Named(version=project.version)
+    audited(clinic, 1.0)
+    for place in range(55):
+        predict_one(clinic.predictions, CLIENT, Document(text=f"0.{700 + place}"))
+        clinic.answer(ANN, ("a", "b"))
+        clinic.answer(LEAD, ("a", "b"))
+    project.train()
+    clinic.predictors.predictor = Named(version=project.version)
+    audited(clinic, 0.0)
+    looks: list[Certification] = []
+    for place in range(20):
+        predict_one(clinic.predictions, CLIENT, Document(text=f"0.{800 + place}"))
+        looks += certifications.certify_if_due()
+    assert looks[0].evidence.n_predictions == 20
+
+
+@dataclass
+class Named(FakePredictor):
+    """Says which model answers."""
+
+    def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
+        return [each._replace(model_version=self.version) for each in super().score(documents)]
+
+
+def audited(clinic: Clinic, rate: float) -> None:
+    """Have a target that few audits prove, and audit so many documents."""
+    plan = AuditPlan(certification_rate=rate, gold_reread_rate=1.0)
+    unproved = change(
+        target_accuracy=0.3, threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=plan
+    )
+    clinic.policies.change(ADMIN, unproved, None)
 
 
 def test_labels_with_few_examples_are_named_the_rarest_first(project: Project) -> None:
