@@ -164,6 +164,19 @@ def test_a_list_brings_a_retired_label_back(project: Clinic) -> None:
     assert project.labels.search(ANN, "").labels == ("grain", "wheat")
 
 
+def test_a_project_whose_labels_are_all_retired_takes_the_empty_set_alone(project: Clinic) -> None:
+    stored(project)
+    stored(project, "rye fell")
+    for label in ("grain", "wheat"):
+        version = project.labels.get(LEAD, label).version
+        project.labels.change(LEAD, label, LabelChange(LabelState.RETIRED), version)
+    assert project.labels.search(ANN, "").labels == ()
+    with pytest.raises(errors.InvalidRequest, match="cannot be stored"):
+        project.answer(ANN, ["grain"])
+    project.answer(BEN, [])
+    assert [each.labels for each in project.contents.annotations.values()] == [()]
+
+
 def test_descriptions_leave_the_labels_of_a_list(project: Clinic) -> None:
     project.labels.describe(ADMIN, "label,name\nrye,Rye\n")
     project.labels.describe(ADMIN, "")
