@@ -1,8 +1,8 @@
 """Whether a certificate speaks of the present, where the accuracy changes while audits are drawn.
 
-    python -m benchmarks.bench_aging [RUNS] [SEED]
+    python -m benchmarks.bench_aging [--runs 300] [--seed 62] [--record]
 
-The defaults are 300 runs and seed 62. Of 500 documents a week .3 are audited in the first six
+Of 500 documents a week .3 are audited in the first six
 weeks, then .04. All have one confidence. The first attempt, at a target of .90 and a risk of .05,
 comes at the end. Shares of runs in which it certifies:
 
@@ -12,13 +12,14 @@ comes at the end. Shares of runs in which it certifies:
 - line: as *all*, unless a line through the audits, in time, ends below the target. It is shipped.
 """
 
-import sys
+import argparse
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.rows import Figure, record
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.models.guarantees.joint import Sample, p_value
 from setwise.models.guarantees.trend import recent_accuracy
@@ -89,13 +90,22 @@ def _proves(wrong: NDArray[np.bool_]) -> bool:
 
 
 def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 62
+    """Print a line for each world."""
+    parser = argparse.ArgumentParser(description="Certificates where the accuracy changes.")
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=62)
+    parser.add_argument("--record", action="store_true", help="write rows to results/aging.jsonl")
+    given = parser.parse_args()
     print(f"{'':40}" + "".join(f"{rule:>10}" for rule in RULES), flush=True)
     for place, world in enumerate(WORLDS):
-        rng = np.random.default_rng([seed, place])
-        shares = np.mean([certifies(world, rng) for _ in range(runs)], axis=0)
+        rng = np.random.default_rng([given.seed, place])
+        shares = np.mean([certifies(world, rng) for _ in range(given.runs)], axis=0)
         print(f"{world.name:40}" + "".join(f"{share:10.3f}" for share in shares), flush=True)
+        if given.record:
+            figures: dict[str, Figure] = dict(zip(RULES, shares.round(3).tolist(), strict=True))
+            record(
+                "aging", world.name, figures, seed=given.seed, code=["models/guarantees/trend.py"]
+            )
 
 
 if __name__ == "__main__":

@@ -321,6 +321,7 @@ def _predictions() -> None:
         sa.Column("inclusion_probability", sa.Double()),
         sa.Column("audit_chance", sa.Double()),
         sa.Column("in_rest", sa.Boolean(), nullable=False),
+        sa.Column("cluster", sa.Double()),
         sa.Column("rule", sa.Text()),
         sa.Column("purged_at", INSTANT),
         sa.Column("own_confidences", JSON),
@@ -348,6 +349,9 @@ def _predictions() -> None:
         ),
         sa.CheckConstraint("decision IN ('auto', 'review')", name=op.f("ck_predictions_decision")),
         sa.CheckConstraint("draw >= 0 AND draw <= 1", name=op.f("ck_predictions_draw_is_share")),
+        sa.CheckConstraint(
+            "cluster >= 0 AND cluster <= 1", name=op.f("ck_predictions_cluster_is_share")
+        ),
         sa.CheckConstraint(
             "audit_chance >= 0 AND audit_chance <= 1",
             name=op.f("ck_predictions_audit_chance_is_share"),
@@ -397,6 +401,7 @@ def _predictions() -> None:
             "inclusion_probability",
             "audit_chance",
             "in_rest",
+            "cluster",
             "segment",
             "uncalibrated",
             "earlier_versions",
@@ -407,7 +412,7 @@ def _predictions() -> None:
     op.create_index("ix_predictions_confidence_id", "predictions", ["confidence", "id"])
     op.create_index("ix_predictions_decision_id", "predictions", ["decision", "id"])
     op.create_index("ix_predictions_document_id", "predictions", ["document_id"])
-    op.create_index("ix_predictions_draw", "predictions", ["draw"])
+    op.create_index("ix_predictions_cluster", "predictions", ["cluster"])
     op.create_index(
         "ix_predictions_reports",
         "predictions",

@@ -1,6 +1,6 @@
 """Test of the accuracy of sent predictions by audits."""
 
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,6 +160,45 @@ class Budget(NamedTuple):
         """The risk at which this attempt tests, about."""
         look = len(self.earlier or ()) + 1
         return min(self.spent(look), _PLANNED_RISK * self.now) if look > 1 else self.now
+
+
+class OnceCounts(NamedTuple):
+    """Audits above a threshold, each document counted once."""
+
+    n: int
+    good: int
+    missed: int
+
+
+class Tested(Protocol):
+    """What is tested above each threshold of a sequence; see `AdjudicatedTest`."""
+
+    n_above: Counts
+    n_good: Counts
+    reread_rate: Floats
+
+    def p_values(self, steps: NDArray[np.integer], accuracy: float) -> Floats:
+        """Return each step's p-value."""
+
+    def recent(self, thresholds: Floats, target: float) -> Floats | None:
+        """Return the accuracy when the newest audit came."""
+
+    def start_power(self, accuracy: Floats, target: float) -> Floats:
+        """Return each threshold's approximate power."""
+
+    def needed(
+        self, steps: NDArray[np.integer], confidence: Floats, target: float, power: float
+    ) -> tuple[Counts, Counts]:
+        """Return further audits for a proof."""
+
+    def sample(self, step: int) -> Sample:
+        """Return the counts above a threshold."""
+
+    def thin(self, step: int) -> ThinSample | None:
+        """Return the thin stratum above a threshold."""
+
+    def once(self, step: int) -> OnceCounts | None:
+        """Return the counts of different documents; None if no audit is of a copy."""
 
 
 class _Above(NamedTuple):
@@ -371,3 +410,69 @@ class AdjudicatedTest:
     def thin(self, step: int) -> ThinSample | None:
         """Return the thin stratum above a threshold; None if the test has none."""
         return self._thin[step]
+
+    def once(self, step: int) -> OnceCounts | None:  # noqa: ARG002 -- as in `TestedTwice`
+        """Return None: each audit is of another document."""
+        return None
+
+
+class TestedTwice:
+    """Two tests of the same audits: each message counts, and each document counts once.
+
+    Messages are drawn each for itself, so counting them is exact for the messages that came,
+    whatever they have in common. Copies are right or wrong together, so that what holds for the
+    documents to come shows where each counts once. A threshold is proved if both tests prove it:
+    the risk of each is that of the pair.
+
+    Parameters
+    ----------
+    each, different : AdjudicatedTest
+        Of all audits, and of one for each document, at the same thresholds.
+    """
+
+    def __init__(self, each: AdjudicatedTest, different: AdjudicatedTest) -> None:
+        self._each, self._different = each, different
+        self.n_above, self.n_good = each.n_above, each.n_good
+        self.reread_rate = np.minimum(each.reread_rate, different.reread_rate)
+
+    def p_values(self, steps: NDArray[np.integer], accuracy: float) -> Floats:
+        """Return the higher p-value of both."""
+        tests = (self._each, self._different)
+        return np.asarray(np.maximum(*(test.p_values(steps, accuracy) for test in tests)))
+
+    def recent(self, thresholds: Floats, target: float) -> Floats | None:
+        """Return the accuracy of the messages when the newest audit came."""
+        return self._each.recent(thresholds, target)
+
+    def start_power(self, accuracy: Floats, target: float) -> Floats:
+        """Return each threshold's approximate power, which is that of the weaker test."""
+        tests = (self._each, self._different)
+        return np.asarray(np.minimum(*(test.start_power(accuracy, target) for test in tests)))
+
+    def needed(
+        self, steps: NDArray[np.integer], confidence: Floats, target: float, power: float
+    ) -> tuple[Counts, Counts]:
+        """Return further audits above each threshold with which both would prove it."""
+        copies = self.n_above[steps] / np.maximum(self._different.n_above[steps], 1)
+        of_each = self._each.needed(steps, confidence, target, power)
+        of_different = self._different.needed(steps, confidence, target, power)
+        most, all_good = (
+            np.where(
+                (one < 0) | (other < 0), -1, np.maximum(one, np.ceil(other * copies).astype(int))
+            )
+            for one, other in zip(of_each, of_different, strict=True)
+        )
+        return most, all_good
+
+    def sample(self, step: int) -> Sample:
+        """Return the messages above a threshold."""
+        return self._each.sample(step)
+
+    def thin(self, step: int) -> ThinSample | None:
+        """Return the messages of the thin stratum above a threshold."""
+        return self._each.thin(step)
+
+    def once(self, step: int) -> OnceCounts:
+        """Return the different documents above a threshold."""
+        test = self._different
+        return OnceCounts(int(test.n_above[step]), int(test.n_good[step]), test.sample(step).missed)

@@ -42,6 +42,8 @@ class SequenceStep:
         one rate.
     thin_documents, documents : int
         Documents at or above the threshold that such audits stand for, and all of them.
+    n_different, n_different_good, n_different_missed : int or None
+        Of the audits, those of different documents, and as above; None if no audit is of a copy.
     """
 
     threshold: float
@@ -56,6 +58,9 @@ class SequenceStep:
     thin_wrong: int = 0
     thin_documents: int = 0
     documents: int = 0
+    n_different: int | None = None
+    n_different_good: int | None = None
+    n_different_missed: int | None = None
 
     @property
     def sample(self) -> Sample:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.guarantees.audit_tests import AUDITS_OF_A_CONFIDENCE, AdjudicatedTest
+from setwise.models.guarantees.audit_tests import AUDITS_OF_A_CONFIDENCE, Tested
 from setwise.models.guarantees.certificates import (
     Certificate,
     CertificateRefusal,
@@ -56,7 +56,7 @@ class ThresholdSequence:
     share: Floats
     confidence: Floats
 
-    def start(self, test: AdjudicatedTest, target: float) -> int:
+    def start(self, test: Tested, target: float) -> int:
         """Return the index of the first test, chosen before any outcome.
 
         It is where the test would have the highest power, on average over confidences that are
@@ -159,7 +159,7 @@ class Claim(NamedTuple):
 def walk(
     claim: Claim,
     sequence: ThresholdSequence,
-    test: AdjudicatedTest,
+    test: Tested,
     start: int,
 ) -> Certification:
     """Test thresholds in order and certify the last that passed and stands.
@@ -168,7 +168,7 @@ def walk(
     ----------
     claim : Claim
     sequence : ThresholdSequence
-    test : AdjudicatedTest
+    test : Tested
         Test of the same thresholds.
     start : int
         Index of the first test.
@@ -197,6 +197,7 @@ def walk(
             tested[place],
             None if recent is None else float(recent[place]),
             *(test.thin(step) or (0, 0, 0, 0)),
+            *(test.once(step) or (None, None, None)),
         )
         for place, step in enumerate(tests.tolist())
     )
@@ -226,7 +227,7 @@ def walk(
 def _refuse(
     claim: Claim,
     sequence: ThresholdSequence,
-    test: AdjudicatedTest,
+    test: Tested,
     steps: tuple[SequenceStep, ...],
     start: int,
 ) -> CertificateRefusal:
@@ -255,7 +256,7 @@ class _Plan(NamedTuple):
 
 
 def _plan_audits(
-    claim: Claim, sequence: ThresholdSequence, test: AdjudicatedTest, chosen: NDArray[np.int64]
+    claim: Claim, sequence: ThresholdSequence, test: Tested, chosen: NDArray[np.int64]
 ) -> _Plan:
     """Estimate the fewest further audits that prove one of these thresholds."""
     if len(chosen) == 0:
@@ -281,7 +282,7 @@ def _plan_audits(
 
 
 def _reason(
-    claim: Claim, sequence: ThresholdSequence, test: AdjudicatedTest, start: int, *, hopeful: bool
+    claim: Claim, sequence: ThresholdSequence, test: Tested, start: int, *, hopeful: bool
 ) -> RefusalReason:
     if claim.n_audits == 0:
         return RefusalReason.NO_AUDITS

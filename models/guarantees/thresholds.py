@@ -20,6 +20,7 @@ References
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,8 @@ from setwise.models.guarantees.audit_tests import (
     AdjudicatedTest,
     Budget,
     Epochs,
+    Tested,
+    TestedTwice,
     ThinStratum,
 )
 from setwise.models.guarantees.certificates import CertificateRefusal, Certification, RefusalReason
@@ -44,6 +47,21 @@ from setwise.models.guarantees.sequence import (
 Floats = NDArray[np.float64]
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+class CountedOnce(NamedTuple):
+    """The audits of `certify_adjudicated` with one for each document; fields as there."""
+
+    confidence: ArrayLike
+    found_wrong: ArrayLike
+    missed: ArrayLike
+    reread_rate: ArrayLike
+    reread_draw: ArrayLike
+    looks: Sequence[int] | None = None
+    """How many of them each earlier look had."""
+    thin: ArrayLike | None = None
+    stream: tuple[ArrayLike, ArrayLike] | None = None
+    epochs: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None
 
 
 def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
@@ -64,6 +82,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     stream: tuple[ArrayLike, ArrayLike] | None = None,
     epochs: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
     weights: ArrayLike | None = None,
+    different: CountedOnce | None = None,
 ) -> Certification:
     """Find the lowest threshold that adjudicated audits prove.
 
@@ -120,6 +139,9 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     weights : array-like of shape (n_predictions,), optional
         How many documents each prediction stands for, if those with some confidences were audited
         more often than others.
+    different : CountedOnce, optional
+        If some audits are of copies of one document: the same with each document once. A threshold
+        is certified if both prove it; see `setwise.models.guarantees.audit_tests.TestedTwice`.
 
     Returns
     -------
@@ -159,6 +181,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
         audits,
         Budget(risk, _checked_looks(looks, order, len(audits.confidence))),
         pool,
+        different=None if different is None else _once(different, risk, order),
         weights=_checked_weights(weights, len(pool)),
         target=target,
         excluded=excluded,
@@ -172,6 +195,7 @@ def certify_audits(
     predicted: Floats,
     *,
     target: float,
+    different: tuple[AdjudicatedAudits, Budget] | None = None,
     weights: Floats | None = None,
     excluded: Mapping[str, int] = _NOTHING,
     order: ArrayLike | None = None,
@@ -184,11 +208,20 @@ def certify_audits(
     budget : Budget
     predicted : float64 ndarray of shape (n_predictions,)
     target : float
+    different : AdjudicatedAudits and Budget, optional
+        The same with each document once, if some audits are of copies.
     weights : float64 ndarray of shape (n_predictions,), optional
         How many predictions each one stands for.
     excluded : mapping from str to int, optional
     order : array-like, optional
     """
+
+    def tested(thresholds: Floats) -> Tested:
+        test = AdjudicatedTest(thresholds, audits, budget)
+        if different is None:
+            return test
+        return TestedTwice(test, AdjudicatedTest(thresholds, *different))
+
     n, looks = len(audits.confidence), budget.earlier
     claim = Claim(target, budget.risk, budget.now, n, len(predicted), dict(excluded), looks)
     if (audits.reread_rate.max() if n else audits.otherwise) <= 0.0:
@@ -201,11 +234,11 @@ def certify_audits(
         sequence: ThresholdSequence
         if order is None:
             sequence = plan_sequence(predicted, weights)
-            test = AdjudicatedTest(sequence.thresholds, audits, budget)
+            test = tested(sequence.thresholds)
             start = sequence.start(test, target)
         else:
             sequence, start = ordered_sequence(order, predicted, weights), 0
-            test = AdjudicatedTest(sequence.thresholds, audits, budget)
+            test = tested(sequence.thresholds)
         claim = claim._replace(order=tuple(sequence.thresholds[start:].tolist()))
         if test.reread_rate[start] > 0.0:
             return walk(claim, sequence, test, start)
@@ -230,13 +263,24 @@ def check_claim(target: float, risk: float) -> None:
         raise ValueError(f"risk is {risk}; it must lie between 0 and 1, both excluded")
 
 
+def _once(
+    different: CountedOnce, risk: float, order: ArrayLike | None
+) -> tuple[AdjudicatedAudits, Budget]:
+    audits = _checked_audits(*different[:5], None)
+    n = len(audits.confidence)
+    strata = _checked_strata(n, different.thin, different.stream, different.epochs)
+    # Later looks may have other copies only.
+    budget = Budget(risk, _checked_looks(different.looks, order, n, rising=False))
+    return audits._replace(thin=strata), budget
+
+
 def _checked_looks(
-    looks: Sequence[int] | None, order: ArrayLike | None, n: int
+    looks: Sequence[int] | None, order: ArrayLike | None, n: int, *, rising: bool = True
 ) -> tuple[int, ...] | None:
     if looks is None:
         return None
     sizes = tuple(int(size) for size in looks)
-    if any(size < 0 for size in sizes) or list(sizes) != sorted(set(sizes)):
+    if any(size < 0 for size in sizes) or list(sizes) != sorted(set(sizes) if rising else sizes):
         raise ValueError(f"looks must be rising numbers of audits, not {list(looks)}")
     if sizes and sizes[-1] > n:
         raise ValueError(f"an earlier look had {sizes[-1]} audits; there are {n}")

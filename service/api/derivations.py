@@ -31,8 +31,8 @@ class DerivationBody(AnswerBody):
     derived: DecisionResult
     inputs: DecisionInputs
     draw_again: float | None = Field(
-        description="What the document's content draws with the present key: `inputs.draw`, unless "
-        "the key was changed. Null where its content is erased or nothing was drawn."
+        description="What the document's id and content draw with the present key: `inputs.draw`, "
+        "unless the key was changed. Null where its content is erased or nothing was drawn."
     )
     policy: PolicyBody = Field(description="The version that decided.")
 

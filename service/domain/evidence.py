@@ -51,6 +51,8 @@ class CheckedDocument(NamedTuple):
     audit_chance: float | None = None
     """As of `Selection`, like the next one."""
     in_rest: bool = False
+    cluster: float | None = None
+    """Copies and near copies have the same; None if ``draw`` is."""
     check: Check | None = None
     """What follows from the answers; None if nobody has answered."""
     reread_rate: float | None = None
@@ -251,7 +253,7 @@ class CheckedDocument(NamedTuple):
     @property
     def identity(self) -> Identity:
         """What its copies share."""
-        return Identity(self.client_id, self.name, self.draw)
+        return Identity(self.client_id, self.name, self.cluster)
 
 
 def copies_of(documents: Sequence[CheckedDocument]) -> list[list[CheckedDocument]]:
@@ -269,12 +271,18 @@ def one_of_each(documents: Sequence[CheckedDocument]) -> list[CheckedDocument]:
     The first copy with an answer counts. The first that ends would more often be one that no lead
     is to read again.
     """
-    return [
-        next((copy for copy in copies if copy.answered), copies[0])._replace(
-            id=copies[0].id, created_at=copies[0].created_at
-        )
-        for copies in copies_of(documents)
-    ]
+    return [_that_counts(copies) for copies in copies_of(documents)]
+
+
+def each_message(documents: Sequence[CheckedDocument]) -> list[CheckedDocument]:
+    """Return one of each message, chosen likewise: a message that is posted again draws alike."""
+    messages = without_copies([Identity("", each.id, each.draw) for each in documents])
+    return [_that_counts([documents[place] for place in places]) for places in messages]
+
+
+def _that_counts(copies: Sequence[CheckedDocument]) -> CheckedDocument:
+    found = next((copy for copy in copies if copy.answered), copies[0])
+    return found._replace(id=copies[0].id, created_at=copies[0].created_at)
 
 
 class Cell(NamedTuple):

@@ -122,16 +122,23 @@ class Document(NamedTuple):
 
     @property
     def content(self) -> bytes | None:
-        """The text or features as bytes, equal for equal contents and for near copies of a text.
+        """The text or features as bytes, equal for equal contents.
 
         None once erased, and for a document of an answer alone: many documents share one.
         """
         if self.text is not None:
-            return b"text\0" + normal_form(self.text).encode("utf-8", "surrogatepass")
+            return b"text\0" + self.text.encode("utf-8", "surrogatepass")
         if self.features is not None:
             numbers = {name: float(value) for name, value in self.features.items()}
             return b"features\0" + json.dumps(numbers, sort_keys=True).encode()
         return None
+
+    @property
+    def likeness(self) -> bytes | None:
+        """The same, but equal for near copies of a text, too."""
+        if self.text is None:
+            return self.content
+        return b"text\0" + normal_form(self.text).encode("utf-8", "surrogatepass")
 
     def faults(
         self, pointer: str = "/document", *, metadata_pointer: str | None = None

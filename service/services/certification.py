@@ -806,7 +806,7 @@ def _to_score(
     proving, others = transaction.certifications.of_others(
         scorer, since=since, limit=MOST_UNAUDITED, unread=unread
     )
-    return [each.id for each in (*proving, *others)]
+    return [*proving, *others]
 
 
 def _predicted(transaction: Transaction, question: ProofQuestion) -> list[float]:

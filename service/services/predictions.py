@@ -93,8 +93,8 @@ class _Drawn(NamedTuple):
 
     def version(self, submission: Submission, scored: ScoredSet) -> Version:
         """Return the version of the document that it is."""
-        document_id, draw = submission.document.id, self.draws.audit
-        return Version(submission.caller.id, document_id, draw, scored.confidence)
+        document_id, cluster = submission.document.id, self.draws.cluster
+        return Version(submission.caller.id, document_id, cluster, scored.confidence)
 
 
 @dataclass(frozen=True)
@@ -300,8 +300,11 @@ class Predictions:
 
     def _drawn(self, submission: Submission) -> _Drawn:
         prediction_id, document = self.new_id(), submission.document
-        name, content = document.id or prediction_id, document.content or prediction_id.encode()
-        return _Drawn(prediction_id, self.lottery(submission.caller.id, name, content))
+        name = document.id or prediction_id
+        contents = (
+            each or prediction_id.encode() for each in (document.content, document.likeness)
+        )
+        return _Drawn(prediction_id, self.lottery(submission.caller.id, name, *contents))
 
     def _versions(
         self,
@@ -314,7 +317,7 @@ class Predictions:
         return Versions(
             transaction.predictions.unsent_versions(
                 {submission.document.id for submission in submissions if submission.document.id},
-                {each.draws.audit for each in drawn},
+                {each.draws.cluster for each in drawn},
                 now - VERSIONS_WITHIN,
             )
         )

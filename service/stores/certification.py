@@ -11,7 +11,6 @@ from setwise.service.domain.certification import (
     Score,
     Scorer,
     StreamDocument,
-    Unscored,
 )
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import calibrator_version
@@ -139,8 +138,8 @@ class CertificationStore(Store):
 
     def of_others(
         self, scorer: Scorer, *, since: datetime | None, limit: int, unread: bool = False
-    ) -> tuple[list[Unscored], list[Unscored]]:
-        """Return kept documents of other models that a scorer has yet to score.
+    ) -> tuple[list[str], list[str]]:
+        """Return the ids of kept documents of other models that a scorer has yet to score.
 
         These are, oldest first, documents that were drawn to certify, or would have been if nothing
         had held them back and, newest first, the newest of the others. After ``since`` means that
@@ -150,15 +149,15 @@ class CertificationStore(Store):
         """
         column, earlier = predictions.c, predictions.alias()
         scored = select(other_scores.c.prediction_id).where(by_scorer(other_scores, scorer))
-        query = select(column.id, column.draw).where(
+        query = select(column.id).where(
             column.model_version != scorer.model_version,
             column.purged_at.is_(None),
             column.draw.is_not(None),
             column.id.not_in(scored),
         )
         if since is not None:
-            same_name = select(earlier.c.id).where(
-                earlier.c.created_at < since,
+            came = select(earlier.c.id).where(earlier.c.created_at < since)
+            same_name = came.where(
                 earlier.c.client_id == column.client_id,
                 earlier.c.document_id == column.document_id,
             )
@@ -166,20 +165,16 @@ class CertificationStore(Store):
         chance = func.coalesce(column.audit_chance, 0.0)
         drawn = or_(PROVES, and_(~SENDABLE, column.draw < MOST_PROVING, column.draw < chance))
         evidence = query.where(drawn).order_by(column.id)
+        if since is not None:
+            evidence = evidence.where(~came.where(earlier.c.cluster == column.cluster).exists())
         # The shares of documents with low and high rates need those that were held back, too.
         recent = query.where(~drawn).order_by(column.id.desc()).limit(limit)
         if unread:
             recent = recent.where(column.id.not_in(select(annotations.c.prediction_id)))
         proving, others = (
-            [Unscored(*row) for row in self._connection.execute(each)]
-            for each in (evidence, recent)
+            [*self._connection.execute(each).scalars()] for each in (evidence, recent)
         )
-        if since is None:
-            return proving, others
-        highest = max((audit.draw for audit in proving), default=0.0)
-        copied = select(column.draw).where(column.created_at < since, column.draw <= highest)
-        before = set(self._connection.execute(copied).scalars())
-        return [audit for audit in proving if audit.draw not in before], others
+        return proving, others
 
     def add_scores(self, scores: Sequence[Score]) -> None:
         """Store a scorer's answers; those that are stored already stay."""
@@ -229,6 +224,7 @@ class CertificationStore(Store):
             column.client_id,
             column.document_id,
             column.draw,
+            column.cluster,
             func.coalesce(column.audit_chance, 0.0),
             column.in_rest,
             PROVES.label("proves"),
@@ -257,12 +253,13 @@ class CertificationStore(Store):
                 client_id=row[2],
                 name=row[3] or row[1],
                 draw=row[4],
-                audit_chance=row[5],
-                in_rest=row[6],
-                proves=row[7],
-                policy_version=row[8],
-                segment=row[9],
-                scorer=Scorer(row[10], row[11]),
+                cluster=row[5],
+                audit_chance=row[6],
+                in_rest=row[7],
+                proves=row[8],
+                policy_version=row[9],
+                segment=row[10],
+                scorer=Scorer(row[11], row[12]),
             )
             for query in (own, later)
             for row in self._connection.execute(query.order_by(column.id.desc()).limit(limit))

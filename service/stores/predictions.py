@@ -109,22 +109,19 @@ class PredictionStore(Store):
     def unsent_versions(
         self,
         names: Collection[str],
-        draws: Collection[float],
+        clusters: Collection[float | None],
         since: datetime,
     ) -> list[Version]:
-        """Return what any client posted with these ids or draws, and what was not sent.
-
-        ``draws``: Near copies draw alike.
-        """
+        """Return what any client posted with these ids or of these clusters and was not sent."""
         column = predictions.c
         kept = (
             column.created_at >= since,
             column.decision == Decision.REVIEW.value,
         )
-        columns = (column.client_id, column.document_id, column.draw, column.confidence)
+        columns = (column.client_id, column.document_id, column.cluster, column.confidence)
         query = select(*columns).where(*kept).distinct().limit(_MOST_VERSIONS)
         # Each from its own index.
-        conditions = (column.document_id.in_(names), column.draw.in_(draws))
+        conditions = (column.document_id.in_(names), column.cluster.in_(clusters))
         rows = [row for one in conditions for row in self._connection.execute(query.where(one))]
         return [Version(*row) for row in rows]
 

@@ -99,15 +99,16 @@ def _reading_orders() -> Mapping[ReadingOrder, Sequence[_Part]]:
     # A copy of a document that is read or leased teaches little.
     copied = exists().where(
         first.c.id == task.prediction_id,
-        copy.c.draw == first.c.draw,
+        copy.c.cluster == first.c.cluster,
         copy.c.id != first.c.id,
         _SIBLINGS.c.prediction_id == copy.c.id,
         read,
     )
     clock = (task.tier, task.queued_at, task.id)
-    unread = (normal, task.due_at.is_(None), ~copied)
     # An audit counts as wrong if it is not read in time, so none waits behind other marked ones.
-    audits: _Part = (*unread, task.kind == ReviewKind.AUDIT.value), (task.queued_at, task.id)
+    plain = (normal, task.due_at.is_(None))
+    audits: _Part = (*plain, task.kind == ReviewKind.AUDIT.value), (task.queued_at, task.id)
+    unread = (*plain, ~copied)
     marked: _Part = (*unread, task.marked), (task.queued_at, task.id)
     doubtful: _Part = (*unread, ~task.marked), (task.confidence, task.queued_at, task.id)
     before: _Part = (hurried,), clock
@@ -357,19 +358,19 @@ class ReviewStore(Store):
             select(task.prediction_id).where(OPEN, task.prediction_id.in_(ids))
         )
         names = {prediction.document.id for prediction in among} - {None}
-        draws = {prediction.selection.draw for prediction in among} - {None}
+        clusters = {prediction.selection.cluster for prediction in among} - {None}
         copies = self._connection.execute(
-            select(row.client_id, row.document_id, row.draw)
+            select(row.client_id, row.document_id, row.cluster)
             .join(review_tasks, task.prediction_id == row.id)
-            .where(OPEN, _BLIND, or_(row.document_id.in_(names), row.draw.in_(draws)))
+            .where(OPEN, _BLIND, or_(row.document_id.in_(names), row.cluster.in_(clusters)))
         ).all()
         blind_names = {(copy.client_id, copy.document_id) for copy in copies}
-        blind_draws = {copy.draw for copy in copies} - {None}
+        blind_clusters = {copy.cluster for copy in copies} - {None}
         return frozenset(waiting).union(
             prediction.id
             for prediction in among
             if (prediction.client_id, prediction.document.id) in blind_names
-            or prediction.selection.draw in blind_draws
+            or prediction.selection.cluster in blind_clusters
         )
 
     def note_reader(self, reader: str, among: Collection[str] | None, at: datetime) -> None:

@@ -350,6 +350,7 @@ predictions = Table(
     _share("inclusion_probability", nullable=True),
     _share("audit_chance", nullable=True),
     Column("in_rest", Boolean, nullable=False),
+    _share("cluster", nullable=True),
     Column("rule", Text),
     # When text, features, answer and metadata were purged; the numbers stay.
     Column("purged_at", Instant),
@@ -378,7 +379,7 @@ predictions = Table(
     Index(None, "client_id", "id"),
     # Without the id: one document has few predictions, which are cheap to sort.
     Index(None, "document_id"),
-    Index(None, "draw"),
+    Index(None, "cluster"),
     Index(None, "decision", "id"),
     # Covers everything that reports count by, because the rows themselves are wide.
     Index(
@@ -410,6 +411,7 @@ predictions = Table(
         "inclusion_probability",
         "audit_chance",
         "in_rest",
+        "cluster",
         "segment",
         "uncalibrated",
         "earlier_versions",

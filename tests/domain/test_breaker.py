@@ -76,8 +76,8 @@ def test_an_agreement_read_again_stands_for_those_that_were_not() -> None:
 
 
 def test_of_copies_the_first_with_an_answer_counts_although_a_lead_is_to_read_it() -> None:
-    waits = checked("1", ("a",), draw=0.5, reread_rate=0.3, reread_draw=0.1)
-    ended = checked("2", ("a",), draw=0.5, reread_rate=0.3, created_at=START + DAY)
+    waits = checked("1", ("a",), cluster=0.5, reread_rate=0.3, reread_draw=0.1)
+    ended = checked("2", ("a",), cluster=0.5, reread_rate=0.3, created_at=START + DAY)
     assert (waits.found_right, ended.found_right) == (None, True)
     assert one_of_each([waits, ended]) == [waits]
 
@@ -88,11 +88,11 @@ def test_copies_of_a_document_are_one_bet_placed_with_the_first() -> None:
             name,
             None if said is None else (said,),
             said and ("a",) if said == "a" else None,
-            draw=draw,
+            cluster=cluster,
             created_at=START + place * DAY,
             id=str(place),
         )
-        for place, (said, name, draw) in enumerate(
+        for place, (said, name, cluster) in enumerate(
             [(None, "1", 0.1), ("b", "2", 0.2), ("b", "3", 0.1), ("a", "1", 0.4)]
         )
     ]

@@ -74,14 +74,14 @@ def test_all_that_is_sent_is_audited_at_the_higher_rate(
 )
 def test_until_a_scorer_is_known_one_rate_holds_for_all(state: GateState) -> None:
     policy = replace(POLICY, states=(state,))
-    assert {selected(policy, confidence)[3:] for confidence in (0.1, 0.9)} == {(0.5, False)}
+    assert {selected(policy, confidence)[3:5] for confidence in (0.1, 0.9)} == {(0.5, False)}
 
 
 def test_what_a_rule_holds_back_keeps_the_chance_that_it_would_have_had() -> None:
     gate = POLICY.gate_of(None)
     route = gate.route(scored_set(0.2, out_of_domain=True), Draws(0.01, 0.0, 0.0))
     assert route.reason is Reason.OUT_OF_DOMAIN
-    assert route.selection == (AuditRole.NONE, 0.01, 1.0, 0.03, True)
+    assert route.selection == Selection(AuditRole.NONE, 0.01, 1.0, 0.03, in_rest=True)
 
 
 @pytest.mark.parametrize(

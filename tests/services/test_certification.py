@@ -1,5 +1,6 @@
 """From audits to a threshold in force, or to the number of audits that lack."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -242,14 +243,14 @@ def test_a_document_that_came_twice_counts_once(loop: Loop) -> None:
 
 
 def test_a_second_reading_that_waits_does_not_vanish_behind_a_copy(loop: Loop) -> None:
-    """Each copy has a draw of its own, so that one of many is hardly ever drawn."""
+    """Each copy has a draw of its own for that, so that one of many is hardly ever drawn."""
     loop.plan(AuditPlan(certification_rate=0.5, gold_reread_rate=0.3))
     names = [f"{copy} of {place}" for copy in range(5) for place in range(40)]
     copies = [
         Submission(CLIENT, Document(id=name, text=unlike("0.9", place % 40)))
         for place, name in enumerate(names)
     ]
-    made = all_predicted(loop.predictions.predict(copies))[:40]
+    made = all_predicted(loop.predictions.predict(copies))
     audits = [one for one in made if one.selection.role is AuditRole.CERTIFICATION]
     waiting = [one for one in audits if LOTTERY.reread(CLIENT.id, one.name) < 0.3]
     assert 3 < len(waiting) < len(audits)
@@ -258,7 +259,28 @@ def test_a_second_reading_that_waits_does_not_vanish_behind_a_copy(loop: Loop) -
     found = loop.certify(ADMIN.id).evidence
     assert (found.n_drawn, found.unfinished) == (len(audits), len(waiting))
     assert (found.errors_missed, found.errors_known) == (len(waiting), len(waiting))
-    assert found.in_clusters == 1.0, "each has copies"
+    sizes = Counter(one.selection.cluster for one in audits)
+    copied = sum(size for size in sizes.values() if size > 1)
+    assert found.in_clusters == pytest.approx(copied / len(audits))
+    assert (found.steps[-1].n_audits, found.steps[-1].n_different) == (len(audits), len(sizes))
+
+
+def test_messages_of_one_form_count_each_and_once(loop: Loop) -> None:
+    """A form that is often wrong ends a proof, though most of the different documents are right."""
+    loop.plan(AuditPlan(certification_rate=0.5, gold_reread_rate=1.0))
+    plain = [Document(text=unlike("0.9", place)) for place in range(200)]
+    form = [Document(text=f"0.9 sodium {place}") for place in range(100)]
+    made = all_predicted(
+        loop.predictions.predict([Submission(CLIENT, each) for each in (*plain, *form)])
+    )
+    of_form = [one for one in made[200:] if one.selection.role is AuditRole.CERTIFICATION]
+    assert 20 < len(of_form) < 80, "it is neither always nor never audited"
+    loop.read()
+    proof = loop.certify(ADMIN.id)
+    assert proof.threshold == 0.9
+    step = proof.evidence.steps[-1]
+    assert step.n_audits - (step.n_different or 0) == len(of_form) - 1
+    assert proof.evidence.in_clusters == len(of_form) / step.n_audits
 
 
 def test_audits_drawn_at_other_rates_count_too(loop: Loop) -> None:

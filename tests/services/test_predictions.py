@@ -63,7 +63,8 @@ def test_a_prediction_carries_what_its_decision_rests_on(clinic: Clinic) -> None
     assert (made.policy_version, made.threshold) == (policy.version, 0.8)
     assert made.scored.model_version == "sha256:model"
     assert (made.client_id, made.created_at) == (CLIENT.id, clinic.now())
-    draws = LOTTERY(CLIENT.id, made.name, made.document.content or b"")
+    document = made.document
+    draws = LOTTERY(CLIENT.id, made.name, document.content or b"", document.likeness or b"")
     assert policy.gate_of(None).route(made.scored, draws) == (
         made.decision,
         made.reason,

@@ -70,9 +70,10 @@ def test_decisions_without_a_calibrator_are_derived_again(predictions: Predictio
 
 def test_a_text_draws_alike_whatever_another_model_answered(predictions: Predictions) -> None:
     one, two = (
-        predict_one(predictions, CLIENT, Document(text="0.5", answer={"labels": labels}))
+        predict_one(predictions, CLIENT, Document("note", "0.5", answer={"labels": labels}))
         for labels in ([], ["a"])
     )
+    assert one.selection[-1] == two.selection[-1] is not None
     assert one.selection.draw == two.selection.draw
 
 

@@ -85,11 +85,11 @@ def test_nothing_tells_which_check_a_confirmed_answer_was(clinic: Clinic) -> Non
 
 @pytest.mark.parametrize("copied", ["name", "content"])
 def test_nothing_is_shown_while_a_copy_is_read_blindly(clinic: Clinic, copied: str) -> None:
-    drawn = Selection(draw=0.25)
+    drawn = Selection(cluster=0.25)
     first = prediction(document=Document(id="note-1", text="fever"))._replace(selection=drawn)
     copy = prediction(
         document=Document(id="note-1" if copied == "name" else "note-2", text="fever")
-    )._replace(selection=drawn if copied == "content" else Selection(draw=0.5))
+    )._replace(selection=drawn if copied == "content" else Selection(cluster=0.5))
     with clinic.begin() as transaction:
         add_predictions(transaction, first, copy)
     queued(clinic, "review", of=first)

@@ -38,8 +38,8 @@ class Audits:
     """Whether each set is right."""
     weeks: ArrayLike = 0.0
     """How many weeks ago each document came."""
-    draws: ArrayLike | None = None
-    """What was drawn for each audit; copies draw alike. By default all differ."""
+    clusters: ArrayLike | None = None
+    """Copies have the same. By default there are none."""
     overlooked: ArrayLike = False
     """Whether the auditor agrees although the set is wrong."""
     reread_draws: ArrayLike = 0.0
@@ -52,13 +52,15 @@ class Audits:
 
     def __iter__(self) -> Iterator[CheckedDocument]:
         n = len(np.asarray(self.right))
-        draws = np.arange(n) / (2 * n) if self.draws is None else self.draws
-        columns = (self.right, self.weeks, draws, self.overlooked)
+        draws = np.arange(n) / (2 * n)
+        clusters = draws if self.clusters is None else self.clusters
+        columns = (self.right, self.weeks, draws, clusters, self.overlooked)
         columns += (self.reread_draws, self.confidence, self.labels)
         rows = zip(
             *(np.broadcast_to(np.asarray(each), n).tolist() for each in columns), strict=True
         )
-        for place, (right, weeks, draw, overlooked, again, confidence, label) in enumerate(rows):
+        for place, row in enumerate(rows):
+            right, weeks, draw, cluster, overlooked, again, confidence, label = row
             agrees, waits = (
                 right or overlooked,
                 again < self.reread_rate or not (right or overlooked),
@@ -71,6 +73,7 @@ class Audits:
                 id=f"{place:06}",
                 confidence=confidence,
                 draw=draw,
+                cluster=cluster,
                 policy_version=self.policy_version,
                 created_at=NOW - timedelta(weeks=weeks),
                 reread_rate=self.reread_rate,

@@ -71,7 +71,7 @@ def test_second_readings_that_wait_do_not_vanish_behind_copies(
             Audits(
                 np.tile(right, copies),
                 weeks=3.0,
-                draws=np.tile(np.arange(n) / (2 * n), copies),
+                clusters=np.tile(np.arange(n), copies),
                 overlooked=np.tile(overlooked, copies),
                 reread_rate=0.3,
                 reread_draws=random.random(n * copies),
@@ -177,19 +177,19 @@ def test_early_audits_do_not_outweigh_what_the_newer_ones_say(
 
 
 def near_copies(size: int, n: int, random: np.random.Generator) -> tuple[list[float], list[bool]]:
-    """Return draws and truths of n audited documents: notes that come again with other dates."""
-    lottery, draws, right = Lottery(random.bytes(8)), [], []
-    while len(draws) < n:
+    """Return clusters and truths of n audited documents: notes that come again with other dates."""
+    lottery, clusters, right = Lottery(random.bytes(8)), [], []
+    while len(clusters) < n:
         word, good = "".join(random.choice([*"abcdefgh"], 12)), bool(random.random() < 0.9)
         for day in range(size):
-            text = (
-                f"Fever and {word.title() if day % 2 else word}{' ' * (day % 3)}, seen on {day}.3."
+            note = Document(
+                text=f"Fever and {word.title() if day % 2 else word}{' ' * (day % 3)}, on {day}.3."
             )
-            draw = lottery.audit(Document(text=text).content or b"")
-            if draw < 0.4:
-                draws.append(draw)
+            drawn = lottery("c", f"{word} {day}", note.content or b"", note.likeness or b"")
+            if drawn.audit < 0.4:
+                clusters.append(drawn.cluster or 0.0)
                 right.append(good)
-    return draws, right
+    return clusters, right
 
 
 @RUNS
@@ -198,14 +198,43 @@ def test_near_copies_are_one_document(size: int, runs: int, record_property: Rec
     """At the target, so that certificates are false, and an alarm of the breaker is a false one."""
     random, false, alarms = np.random.default_rng(59), 0, 0
     for _ in range(runs):
-        draws, right = near_copies(size, 400, random)
-        false += certified(Audits(right, weeks=3.0, draws=draws))
+        clusters, right = near_copies(size, 400, random)
+        false += certified(Audits(right, weeks=3.0, clusters=clusters))
         watched = [
-            checked(f"{place}", ("a",) if good else ("b",), ("a",) if good else ("b",), draw=draw)
-            for place, (draw, good) in enumerate(zip(draws, right, strict=True))
+            checked(f"{place}", (truth,), (truth,), cluster=cluster)
+            for place, (cluster, truth) in enumerate(
+                zip(clusters, np.where(right, "a", "b").tolist(), strict=True)
+            )
         ]
         bets = [audit.found_right is True for audit in one_of_each(watched)]
         alarms += bool(drift_statistic(bets, 0.9).max() >= 2_000)
     record_property("share", (false / runs, alarms / runs))
     assert false <= at_most(SHARE, runs)
     assert alarms <= at_most(400 / 2_000, runs)
+
+
+@RUNS
+@pytest.mark.parametrize(
+    ("share", "templates", "accuracy"), [(0.2, 1, 0.5), (0.2, 20, 0.5), (0.3, 3, 0.7)]
+)
+@pytest.mark.parametrize("rate", [0.04, 0.3])
+def test_forms_whose_numbers_decide_are_not_hidden_by_counting_copies_once(
+    share: float, templates: int, accuracy: float, rate: float, runs: int, record_property: Record
+) -> None:
+    """Many messages follow a few forms, and are right or wrong each for itself.
+
+    All of them together miss the target, though most of the different documents are right.
+    """
+    random, false = np.random.default_rng(64), 0
+    for run in range(runs):
+        lottery, clusters, right = Lottery(random.bytes(8)), list[float](), list[bool]()
+        for place in range(round(400 / rate)):
+            form = int(random.integers(templates)) if random.random() < share else None
+            kind = f"note {run} {place}" if form is None else f"form {form}"
+            drawn = lottery("c", f"{place}", f"{place}".encode(), kind.encode())
+            if drawn.audit < rate:
+                clusters.append(drawn.cluster or 0.0)
+                right.append(bool(random.random() < (0.93 if form is None else accuracy)))
+        false += certified(Audits(right, weeks=3.0, clusters=clusters))
+    record_property("share", false / runs)
+    assert false <= at_most(SHARE, runs)

@@ -86,17 +86,20 @@ def proof(
     *,
     missed: float = 0.0,
     reread_rate: float = 1.0,
+    copies: int = 1,
 ) -> tuple[CertificationEvidence, Floats]:
     """Return what audits of the old calibrator prove for a new one, and the new confidences.
 
     ``missed``: Share of the wrong sets with which auditors agree.
+    ``copies``: Messages about each document, which are right or wrong together.
     """
     odds = np.log(confidence / (1.0 - confidence + 1e-9)) + random.normal(0, 0.35, len(confidence))
     new = 1.0 / (1.0 + np.exp(-odds))
     rest = confidence < 0.75
     chance = np.where(rest, 0.06, 0.2)
     draws, again = random.random((2, len(confidence)))
-    right = random.random(len(confidence)) < accuracy
+    clusters = np.arange(len(confidence)) // copies
+    right = random.random(len(confidence))[clusters] < accuracy
     agrees = right | (random.random(len(confidence)) < missed)
     rates = np.where(rest, 1.0, reread_rate)
     audits, stream = [], list[StreamDocument]()
@@ -109,6 +112,7 @@ def proof(
             "policy_version": "now",
             "scorer": OLD,
             "confidence": float(new[place]),
+            "cluster": float(clusters[place]),
             "id": name,
         }
         stream.append(StreamDocument(client_id="c", name=name, proves=drawn, segment=None, **of))
@@ -142,6 +146,7 @@ def proof(
         (even, fallen, {}),
         (even, constant, {"missed": 0.3}),
         (even, constant, {"missed": 0.3, "reread_rate": 0.5}),
+        (even, constant, {"copies": 10}),
     ],
     ids=[
         "true",
@@ -152,6 +157,7 @@ def proof(
         "fallen",
         "erring",
         "erring-seldom-reread",
+        "copied",
     ],
 )
 def test_a_new_calibrator_is_falsely_certified_with_at_most_the_risk(

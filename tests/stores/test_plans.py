@@ -108,7 +108,7 @@ NEEDED: dict[str, Callable[[Transaction], object]] = {
     "ix_predictions_client_id_id": QUERIES["a client's"],
     "ix_predictions_document_id": QUERIES["a document's"],
     "ix_predictions_decision_id": QUERIES["decided so"],
-    "ix_predictions_draw": lambda it: it.predictions.unsent_versions(["n"], [0.5], START),
+    "ix_predictions_cluster": lambda it: it.predictions.unsent_versions(["n"], [0.5], START),
     "ix_predictions_reports": FROM_INDEXES["what was ever sent"][0],
     "ix_predictions_segment_id": lambda it: it.certifications.values(NORTH),
     "ix_predictions_audits": FROM_INDEXES["audits that the breaker watches"][0],
@@ -145,7 +145,9 @@ def planned(module_engine: Engine) -> Engine:
         for number in range(60):
             document = Document(id=f"note {number}", text="fever")
             made = prediction(client_id=f"client {number}", document=document)
-            made = made._replace(selection=made.selection._replace(draw=number / 60))
+            made = made._replace(
+                selection=made.selection._replace(draw=number / 60, cluster=number / 60)
+            )
             one = task(made._replace(segment=f"site={('north', 'south')[number % 2]}"))
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)

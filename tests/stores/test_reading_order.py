@@ -26,7 +26,7 @@ def waiting(place: int, draw: Random) -> ReviewTask:
     )
     content = draw.choice([0.1, 0.2, draw.random(), draw.random()])
     of = prediction(document=document, confidence=draw.choice([0.2, 0.5, draw.random()]))
-    of = of._replace(selection=Selection(draw=content))
+    of = of._replace(selection=Selection(cluster=content))
     # Copies are marked alike, as their content decides, and audits always.
     drawn = Random(content).random()
     kind = ReviewKind.AUDIT if drawn < 0.15 else ReviewKind.REVIEW
@@ -41,12 +41,16 @@ def by_definition(
     def clock(of: ReviewTask) -> tuple[object, ...]:
         return (of.place.tier, of.place.queued_at, of.id)
 
-    contents = {each.prediction.selection.draw for each in gone}
+    contents = {each.prediction.selection.cluster for each in gone}
     if order is ReadingOrder.AS_THEY_CAME:
         return min(tasks, key=clock)
     hurried = [of for of in tasks if of.due_at is not None or of.prediction.document.priority]
     plain = [of for of in tasks if of not in hurried]
-    fresh = [of for of in plain if of.prediction.selection.draw not in contents]
+    fresh = [
+        of
+        for of in plain
+        if of.kind is ReviewKind.AUDIT or of.prediction.selection.cluster not in contents
+    ]
     marked = sorted(
         (of for of in fresh if of.marked),
         key=lambda of: (of.kind is not ReviewKind.AUDIT, clock(of)),
@@ -106,7 +110,7 @@ def test_a_released_copy_is_read_again_first(begin: Transactions) -> None:
 
 def _of(confidence: float, *, content: float | None = None) -> object:
     of = prediction(confidence=confidence)
-    return of._replace(selection=Selection(draw=confidence if content is None else content))
+    return of._replace(selection=Selection(cluster=confidence if content is None else content))
 
 
 def _next(begin: Transactions, order: ReadingOrder) -> str | None:

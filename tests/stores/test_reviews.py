@@ -524,12 +524,12 @@ def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks
 
 
 def test_a_document_is_undecided_while_it_or_blindly_a_copy_is_read(begin: Transactions) -> None:
-    drawn = Selection(draw=0.25)
+    drawn = Selection(cluster=0.25)
     answered, namesake, copy, alike, other = (
         prediction(document=Document(id=name, text="fever"))._replace(selection=selection)
         for name, selection in (
-            ("note-1", Selection(draw=0.5)),
-            ("note-1", Selection(draw=0.75)),
+            ("note-1", Selection(cluster=0.5)),
+            ("note-1", Selection(cluster=0.75)),
             ("note-2", drawn),
             ("note-3", drawn),
             ("note-4", Selection()),

@@ -261,7 +261,7 @@ CHANGED_SINCE = [
     )
 ] + [
     ("predictions", "draw"), ("predictions", "inclusion_probability"),
-    ("predictions", "audit_chance"),
+    ("predictions", "audit_chance"), ("predictions", "cluster"),
     ("annotations", "reread_rate"), ("annotations", "reread_draw"),
 ]  # fmt: skip
 RUNNING = {"state": "running", "lease_expires_at": START}

@@ -36,7 +36,9 @@ class SequenceStep(Shown):
     reread_rate: Probability
     """The least probability of a second reading among them."""
     p_value: Probability
-    """Upper bound of the probability of as good an outcome if the target is missed."""
+    """Upper bound of the probability of as good an outcome if the target is missed: by messages or,
+    if that is higher, by different documents.
+    """
     recent_accuracy: float | None
     """Estimated accuracy when the newest audit came."""
     thin_audits: int = 0
@@ -47,6 +49,14 @@ class SequenceStep(Shown):
     """Documents at or above the threshold that they stand for."""
     documents: int = 0
     """Documents at or above the threshold, if there are two rates."""
+    n_different: int | None = None
+    """Of the audits, those of different documents: copies count once in a second test. Null, as the
+    next two, if no audit is of a copy.
+    """
+    n_different_good: int | None = None
+    """Those of them that were not found wrong."""
+    n_different_missed: int | None = None
+    """Those of them that only a second reading found wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,13 +307,6 @@ class Score(NamedTuple):
     created_at: datetime
 
 
-class Unscored(NamedTuple):
-    """A stored document that a model which does not serve has yet to score."""
-
-    id: str
-    draw: float
-
-
 class StreamDocument(NamedTuple):
     """A document that came, audited or not, with the confidence of the scorer in question."""
 
@@ -313,6 +316,7 @@ class StreamDocument(NamedTuple):
     name: str
     """As of `CheckedDocument`, like most of the rest."""
     draw: float | None
+    cluster: float | None
     audit_chance: float
     in_rest: bool
     proves: bool

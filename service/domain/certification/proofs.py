@@ -5,7 +5,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from setwise.service.domain.certification import MOST_PROVING
-from setwise.service.domain.evidence import CheckedDocument, copies_of, one_of_each
+from setwise.service.domain.evidence import (
+    CheckedDocument,
+    copies_of,
+    each_message,
+    one_of_each,
+)
 from setwise.service.domain.routing.rules import (
     MetadataRule,
     Rule,
@@ -18,7 +23,7 @@ class Gathered(NamedTuple):
     """Audits that count, in order of creation, and how many do not, by reason."""
 
     audits: tuple[CheckedDocument, ...]
-    """Those that are not finished count as wrong."""
+    """One of each message. Those that are not finished count as wrong."""
     excluded: Mapping[str, int]
     in_clusters: float | None = None
     """Share of the audited messages that are copies of another one; None without any."""
@@ -116,7 +121,7 @@ def gather(
         "not known whether a rule holds it back": 0,
         "too recent": 0,
         "left to set the thresholds": 0,
-        "same document again": 0,
+        "same message again": 0,
     }
     present = held_back_alike(rules)
     alike = {version: held_back_alike(then) == present for version, then in rules_then.items()}
@@ -129,14 +134,14 @@ def gather(
             excluded[reason] += 1
     chosen = [audit for audit in covered if audit.draw is None or audit.draw < MOST_PROVING]
     excluded["left to set the thresholds"] = len(covered) - len(chosen)
-    drawn = one_of_each(chosen)
-    sizes = [len(copies) for copies in copies_of(chosen)]
-    excluded["same document again"] = len(chosen) - len(drawn)
+    drawn = each_message(chosen)
+    sizes = [len(copies) for copies in copies_of(drawn)]
+    excluded["same message again"] = len(chosen) - len(drawn)
     recent = [audit for audit in drawn if audit.created_at > read_by]
     if any(audit.found_wrong is None for audit in recent):
         excluded["too recent"] = len(recent)
         drawn = [audit for audit in drawn if audit.created_at <= read_by]
-    in_clusters = sum(size for size in sizes if size > 1) / len(chosen) if chosen else None
+    in_clusters = sum(size for size in sizes if size > 1) / sum(sizes) if sizes else None
     return Gathered(tuple(drawn), excluded, in_clusters)
 
 

@@ -1,7 +1,9 @@
 """Audits: which documents a person checks, drawn before they are scored.
 
-A draw is a keyed hash of the document's content. It does not depend on the score, it cannot be
-predicted without the key, and copies of a document draw alike.
+A draw is a keyed hash of the message: its client, its id and its content. It does not depend on the
+score, it cannot be predicted without the key, and the same message draws alike again. Near copies
+with other ids draw each for itself, so that a form that is sent every day is audited as often as
+others. They are told by a second hash, of what they have in common: their cluster.
 """
 
 import hmac
@@ -53,10 +55,13 @@ class Draws(NamedTuple):
     """Independent numbers in [0, 1) that belong to one document."""
 
     audit: float
+    """The same message has the same."""
     overlap: float
     reread: float
     mark: float = 1.0
     """Below `MARKED`, the document is read as it comes; copies and near copies are marked alike."""
+    cluster: float | None = None
+    """Copies and near copies have the same."""
 
 
 @dataclass(frozen=True)
@@ -65,23 +70,29 @@ class Lottery:
 
     key: bytes
 
-    def __call__(self, client_id: str, name: str, content: bytes) -> Draws:
+    def __call__(self, client_id: str, name: str, content: bytes, likeness: bytes) -> Draws:
         """Return the draws of the document that ``client_id`` calls ``name``.
 
-        The content decides on the audit. Names recur, so that by name a few documents would be
-        audited always and the others never, and a client would learn which.
+        Name and content decide on the audit. Names recur, so that by name a few documents would be
+        audited always and the others never, and a client would learn which; so would contents.
+
+        ``likeness``: What near copies have in common; see `normal_form`.
 
         >>> draw = Lottery(b"key")
-        >>> draw("billing", "note-17", b"fever") == draw("billing", "note-17", b"fever")
-        True
+        >>> one = draw("billing", "1", b"Na 140", b"na")
+        >>> other = draw("billing", "2", b"Na 120", b"na")
+        >>> one == draw("billing", "1", b"Na 140", b"na"), one.cluster == other.cluster
+        (True, True)
+        >>> one.audit == other.audit
+        False
         """
         _, overlap, reread = self._by_name(client_id, name)
-        audit, mark = self._by_content(content)
-        return Draws(audit, overlap, reread, mark)
+        cluster, mark, _ = self._numbers(_CONTENT + likeness)
+        return Draws(self.audit(client_id, name, content), overlap, reread, mark, cluster)
 
-    def audit(self, content: bytes) -> float:
-        """Return the draw for the audit of a content; copies and near copies draw alike."""
-        return self._by_content(content)[0]
+    def audit(self, client_id: str, name: str, content: bytes) -> float:
+        """Return the draw for the audit of a message."""
+        return self._numbers(_MESSAGE + f"{client_id}\0{name}\0".encode() + content)[0]
 
     def reread(self, client_id: str, name: str) -> float:
         """Return the draw for a lead's second reading of an audit."""
@@ -91,27 +102,24 @@ class Lottery:
         """Return a number in [0, 1) for a claim: below `MARKED`, a marked document comes next."""
         return self._by_name(_CLAIM, f"{reader}\0{at.isoformat()}")[0]
 
-    def _by_content(self, content: bytes) -> tuple[float, float]:
-        return _numbers(hmac.digest(self.key, _CONTENT + content, "sha256"))[:2]
-
     def _by_name(self, client_id: str, name: str) -> tuple[float, float, float]:
         # Names contain no NUL, so no two documents share a message.
-        return _numbers(hmac.digest(self.key, f"{client_id}\0{name}".encode(), "sha256"))
+        return self._numbers(f"{client_id}\0{name}".encode())
+
+    def _numbers(self, message: bytes) -> tuple[float, float, float]:
+        # A float has 53 bits; all 64 would round up to 1.
+        drawn = _THREE_NUMBERS.unpack(hmac.digest(self.key, message, "sha256"))
+        one, two, three = (number >> 11 for number in drawn)
+        unit = 2.0**-53
+        return one * unit, two * unit, three * unit
 
     def __repr__(self) -> str:
         return "Lottery()"
 
 
-_CONTENT = b"\0content\0"  # no client's id starts with NUL
+_MESSAGE, _CONTENT = b"\0message\0", b"\0content\0"  # no client's id starts with NUL
 _CLAIM = "\0claim"
 _THREE_NUMBERS = struct.Struct(">3Q8x")
-
-
-def _numbers(drawn: bytes) -> tuple[float, float, float]:
-    # A float has 53 bits; all 64 would round up to 1.
-    audit, overlap, reread = (number >> 11 for number in _THREE_NUMBERS.unpack(drawn))
-    unit = 2.0**-53
-    return audit * unit, overlap * unit, reread * unit
 
 
 _NUMBERS = re.compile(r"[\d_.]+")
@@ -137,17 +145,17 @@ def normal_form(text: str) -> str:
 
 
 class Identity(NamedTuple):
-    """The identity of a document: its name, and the draw of its content."""
+    """The identity of a document: its name, and the cluster of its content."""
 
     client_id: str
     name: str
-    draw: float | None
+    cluster: float | None
 
 
 def without_copies(identities: Sequence[Identity]) -> list[list[int]]:
     """Return the places of each document's copies, oldest documents first.
 
-    Copies have the same name or the same content. They are right or wrong together, so that only
+    Copies have the same name or are of one cluster. They are right or wrong together, so that only
     one of them is evidence.
 
     >>> without_copies([Identity("b", "1", 0.1), Identity("b", "2", 0.2), Identity("b", "3", 0.1)])
@@ -156,15 +164,15 @@ def without_copies(identities: Sequence[Identity]) -> list[list[int]]:
     documents: list[list[int]] = []
     known: dict[object, list[int]] = {}
     for place, identity in enumerate(identities):
-        name, content = (identity.client_id, identity.name), identity.draw
-        copies = known.get(name) or (known.get(content) if content is not None else None)
+        name, cluster = (identity.client_id, identity.name), identity.cluster
+        copies = known.get(name) or (known.get(cluster) if cluster is not None else None)
         if copies is None:
             copies = []
             documents.append(copies)
         copies.append(place)
         known.setdefault(name, copies)
-        if content is not None:
-            known.setdefault(content, copies)
+        if cluster is not None:
+            known.setdefault(cluster, copies)
     return documents
 
 
@@ -182,6 +190,8 @@ class Selection(NamedTuple):
     """
     in_rest: bool = False
     """Whether it was drawn at the rate of documents that can hardly be sent."""
+    cluster: float | None = None
+    """As of `Draws`; None if ``draw`` is."""
 
 
 NOT_DRAWN = Selection()

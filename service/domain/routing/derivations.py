@@ -102,7 +102,9 @@ class Derivation:
     def of(cls, prediction: Prediction, policy: Policy, lottery: Lottery) -> Self:
         """Derive a decision again, by the policy version that made it."""
         content, draw = prediction.content, prediction.selection.draw
-        again = None if draw is None or content is None else lottery.audit(content)
+        again = None
+        if draw is not None and content is not None:
+            again = lottery.audit(prediction.client_id, prediction.name, content)
         return cls(
             prediction=prediction,
             policy=policy,

@@ -14,8 +14,8 @@ class Version(NamedTuple):
 
     client_id: str
     document_id: str | None
-    draw: float | None
-    """Near copies draw alike."""
+    cluster: float | None
+    """Near copies have the same."""
     confidence: float | None
     """The same content gets the same one again, so that a repeated request is no other version.
     None before there is a model, when nobody words a document anew to have it sent.
@@ -51,5 +51,5 @@ class Versions:
 def _keys(version: Version) -> Iterable[object]:
     if version.document_id is not None:
         yield version.client_id, "id", version.document_id
-    if version.draw is not None:
-        yield version.client_id, "draw", version.draw
+    if version.cluster is not None:
+        yield version.client_id, "cluster", version.cluster

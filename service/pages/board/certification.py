@@ -244,8 +244,8 @@ def _certifications(call: Call) -> ui.View:
 def _copied(share: float) -> str:
     """Say how many of the audited messages are copies, and what they count for."""
     return (
-        f"{percent(share)} of the audited messages are copies of another one. A document counts "
-        "once however often it is sent, so the certificate speaks of different documents."
+        f"{percent(share)} of the audited messages are copies of another one. A certificate holds "
+        "both for all messages and for the different documents among them."
     )
 
 

@@ -21,7 +21,7 @@ from setwise.service.domain.certification import (
     SequenceStep,
 )
 from setwise.service.domain.certification.proofs import Bet, Gathered
-from setwise.service.domain.evidence import CheckedDocument
+from setwise.service.domain.evidence import CheckedDocument, one_of_each
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.services.analysis.strata import LEAST_CONFIDENCES, Divided, Pool
 
@@ -336,7 +336,10 @@ def answer(
     ``predicted``: Confidences that were not drawn to certify.
     ``divided``: The stream of the audits if they were drawn at two rates.
     """
-    from setwise.models.guarantees.thresholds import certify_adjudicated  # noqa: PLC0415 -- loads slowly
+    from setwise.models.guarantees.thresholds import (  # noqa: PLC0415 -- loads slowly
+        CountedOnce,
+        certify_adjudicated,
+    )
 
     gate, look = question.gate, question.look
     policy = gate.policy
@@ -347,19 +350,25 @@ def answer(
     floor = policy.confidence_floor or 0.0
     audits = gathered.from_confidence(floor)
     rates = [audit.reread_rate or 0.0 for audit in audits]
-    errors = [audit.errors for audit in audits]
     strata = None if divided is None else divided.strata(audits)
+    earlier = None if look is None else look.earlier
+    once, different = one_of_each(audits), None
+    if len(once) < len(audits):
+        of_once = None if divided is None else divided.strata(once, once=True)
+        different = CountedOnce(
+            *_columns(once),
+            looks=earlier and [len(one_of_each(audits[:n])) for n in earlier],
+            thin=None if of_once is None else of_once.thin,
+            stream=None if of_once is None else of_once.stream,
+            epochs=None if of_once is None else of_once.epochs,
+        )
     pool = Pool.of(predicted)
     if divided is not None and len(divided.documents) >= LEAST_CONFIDENCES:
         pool = divided.pool
     pool = pool.from_confidence(floor)
     proof = certify_adjudicated(
         pool.confidences,
-        [audit.confidence for audit in audits],
-        [found_wrong for found_wrong, _ in errors],
-        [missed for _, missed in errors],
-        rates if audits else gate.audits.gold_reread_rate,
-        [audit.reread_draw or 0.0 for audit in audits],
+        *(_columns(audits) if audits else ([], [], [], gate.audits.gold_reread_rate, [])),
         target=policy.target_accuracy,
         risk=question.risk,
         weeks=[(audit.created_at - _EPOCH) / _WEEK for audit in audits],
@@ -368,12 +377,13 @@ def answer(
             **({"before the alarm": question.set_aside} if question.set_aside else {}),
             "below the floor": len(gathered.audits) - len(audits),
         },
-        looks=None if look is None else look.earlier,
+        looks=earlier,
         order=(look.order if look else ()) or None,
         thin=None if strata is None else strata.thin,
         stream=None if strata is None else strata.stream,
         epochs=None if strata is None else strata.epochs,
         weights=pool.weights,
+        different=different,
     )
     return CertificationEvidence(
         **{**vars(proof), "steps": tuple(SequenceStep(**vars(step)) for step in proof.steps)},
@@ -390,6 +400,21 @@ def answer(
         errors_missed=gathered.missed,
         errors_known=gathered.known_wrong,
         in_clusters=gathered.in_clusters,
+    )
+
+
+_Columns = tuple[list[float], list[bool], list[bool], list[float], list[float]]
+
+
+def _columns(audits: Sequence[CheckedDocument]) -> _Columns:
+    """Return confidences, errors found and missed, and rates and draws of second readings."""
+    errors = [audit.errors for audit in audits]
+    return (
+        [audit.confidence for audit in audits],
+        [found_wrong for found_wrong, _ in errors],
+        [missed for _, missed in errors],
+        [audit.reread_rate or 0.0 for audit in audits],
+        [audit.reread_draw or 0.0 for audit in audits],
     )
 
 

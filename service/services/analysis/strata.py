@@ -64,6 +64,13 @@ class Strata(NamedTuple):
     epochs: tuple[list[int], list[int], list[float]]
 
 
+class _Known(NamedTuple):
+    """A document of the stream whose stratum is known."""
+
+    document: StreamDocument
+    epoch: int
+
+
 class Divided(NamedTuple):
     """The stream that audits at two rates came from."""
 
@@ -88,26 +95,35 @@ class Divided(NamedTuple):
             [1.0 / (1.0 - chance) for chance in chances],
         )
 
-    def strata(self, audits: Sequence[CheckedDocument]) -> Strata:
-        """Return the strata of audits, in their order."""
+    def strata(self, audits: Sequence[CheckedDocument], *, once: bool = False) -> Strata:
+        """Return the strata of audits, in their order.
+
+        ``once``: Audits, and so the stream, have one of each document, not of each message.
+        """
         numbers: dict[Epoch, int] = {}
         of_audits = [
             numbers.setdefault(self._kind(_like(each)).epoch, len(numbers)) for each in audits
         ]
-        known = self._wholly_scored(numbers, after=audits[0].id if audits else "")
+        known = self._wholly_scored(
+            numbers, _of_document if once else _of_message, after=audits[0].id if audits else ""
+        )
         return Strata(
             [each.in_rest for each in audits],
             (
-                [document.confidence for document, _ in known],
-                [document.in_rest for document, _ in known],
+                [each.document.confidence for each in known],
+                [each.document.in_rest for each in known],
             ),
-            (of_audits, [number for _, number in known], [*map(self._whole_from, numbers)]),
+            (of_audits, [each.epoch for each in known], [*map(self._whole_from, numbers)]),
         )
 
     def _wholly_scored(
-        self, numbers: Mapping[Epoch, int], *, after: str
-    ) -> list[tuple[StreamDocument, int]]:
-        """Return one document of each copy, with its epoch, from times when all were scored.
+        self,
+        numbers: Mapping[Epoch, int],
+        identity: Callable[[StreamDocument], Identity],
+        *,
+        after: str,
+    ) -> list[_Known]:
+        """Return one of each document or message, and its epoch, from times when all were scored.
 
         A scorer has scored all audits of others, and only the newest of the rest: earlier audits
         would seem to be all that came.
@@ -125,8 +141,8 @@ class Divided(NamedTuple):
             others = [each.id for each in documents if not each.proves]
             since = max(min(others, default=""), after)
             kept = [each for each in documents if others and each.id > since]
-            copies = without_copies([Identity(of.client_id, of.name, of.draw) for of in kept])
-            known += [(kept[places[0]], number) for places in copies]
+            copies = without_copies([identity(each) for each in kept])
+            known += [_Known(kept[places[0]], number) for places in copies]
         return known
 
     def _kind(self, alike: _Alike) -> _Kind:
@@ -148,6 +164,14 @@ class Divided(NamedTuple):
         if start is None:
             return -inf
         return start if answered == self.scorer else inf
+
+
+def _of_document(of: StreamDocument) -> Identity:
+    return Identity(of.client_id, of.name, of.cluster)
+
+
+def _of_message(of: StreamDocument) -> Identity:
+    return Identity("", of.id, of.draw)
 
 
 def _like(document: CheckedDocument | StreamDocument) -> _Alike:

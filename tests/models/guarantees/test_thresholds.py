@@ -15,7 +15,7 @@ from setwise.models.guarantees.certificates import (
     RefusalReason,
 )
 from setwise.models.guarantees.sequence import plan_sequence
-from setwise.models.guarantees.thresholds import certify_adjudicated
+from setwise.models.guarantees.thresholds import CountedOnce, certify_adjudicated
 from tests.models.bounds import share_error
 
 
@@ -376,3 +376,26 @@ def test_a_certificate_says_how_many_checks_a_larger_share_would_take():
     every = certify_clean(pool, confidence, right, target=0.5, risk=0.05)
     assert isinstance(every, Certificate)
     assert (every.threshold, every.next_audits, every.next_coverage) == (0.5, None, None)
+
+
+@pytest.mark.parametrize(
+    ("each_wrong", "once_wrong", "certified"), [(2, 2, True), (30, 2, False), (2, 8, False)]
+)
+def test_audits_of_copies_prove_a_threshold_by_message_and_by_document(
+    each_wrong: int, once_wrong: int, certified: bool
+) -> None:
+    def columns(n: int, wrong: int) -> tuple[object, ...]:
+        return [0.95] * n, np.arange(n) < wrong, np.zeros(n), 1.0, np.zeros(n)
+
+    claim = {"target": 0.9, "risk": 0.05, "looks": [100], "order": [0.95]}
+    each, once = columns(200, each_wrong), columns(90, once_wrong)
+    different = CountedOnce(*once, looks=[90])  # all that came since are copies
+    proof = certify_adjudicated([0.95] * 99, *each, **claim, different=different)
+    alone = certify_adjudicated([0.95] * 99, *each, **claim)
+    of_once = certify_adjudicated([0.95] * 99, *once, **(claim | {"looks": [89]}))
+    (step,) = proof.steps
+    assert proof.certified is certified is (alone.certified and of_once.certified)
+    assert step.p_value >= alone.steps[0].p_value
+    assert (step.n_audits, step.n_good) == (200, 200 - each_wrong)
+    assert (step.n_different, step.n_different_good) == (90, 90 - once_wrong)
+    assert alone.steps[0].n_different is None
