@@ -10,8 +10,9 @@ audited; with *two rates* .3 of those that could be sent, as the service tells t
 .10, of which it has half; leads read every agreement again.
 
 The share sent that 1,000 audits at one rate prove, in the mean over the runs, is the aim. *Audits*
-are the fewest, in steps of a tenth, with which two rates reach it; *documents* are those that came
-meanwhile. *False* certificates are those whose threshold is below the target on all documents.
+are the fewest, in steps of a tenth, with which two rates reach it; *documents* is how many came in
+that time. A certificate is *false* if less than the target is right of all that its threshold
+sends.
 """
 
 import argparse

@@ -8,7 +8,7 @@ label by its code. For each document the report has
 - labels to compare from the first set to the one that is taken, or in all of them if none is right:
   as the desk shows them now, where a set says only what sets it apart from the first, and as it
   showed them before, where each set named all its labels below those of *Your set*;
-- seconds from the first key until the next document is painted, in which nobody reads.
+- seconds from the first key until the next document is painted, without any time for reading.
 
     python -m benchmarks.bench_decisions [--documents 100] [--record]
 """

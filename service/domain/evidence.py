@@ -275,7 +275,10 @@ def one_of_each(documents: Sequence[CheckedDocument]) -> list[CheckedDocument]:
 
 
 def each_message(documents: Sequence[CheckedDocument]) -> list[CheckedDocument]:
-    """Return one of each message, chosen likewise: a message that is posted again draws alike."""
+    """Return each message once: what is posted again has the same draw.
+
+    Which posting counts is as in `one_of_each`.
+    """
     messages = without_copies([Identity("", each.id, each.draw) for each in documents])
     return [_that_counts([documents[place] for place in places]) for places in messages]
 

@@ -67,6 +67,18 @@ def press(page: Page, key: str) -> None:
     settle(page)
 
 
+def choose(page: Page, typed: str, option: str, chip: str) -> None:
+    """Choose what is listed for the typed letters as the only label, and look at it."""
+    page.keyboard.press("/")
+    page.keyboard.type(typed)
+    listed = page.get_by_role("option", name=option)
+    expect(listed).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page.locator("#chips .chip[aria-pressed=true]")).to_have_text(chip)
+    page.keyboard.press("Escape")
+    settle(page)
+
+
 def saved(page: Page) -> None:
     expect(page.locator("#saved")).to_have_text("All saved")
 

@@ -12,7 +12,7 @@ from setwise.service.domain.jobs import JobState
 from setwise.service.domain.labels import UNNAMED, Additions
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewKind
-from tests.browser.test_desk import opened, shown
+from tests.browser.test_desk import choose, opened, shown
 from tests.browser.watching import assert_accessible, settle, until
 from tests.kit.browser import Site
 from tests.trained import FILLER, Artifacts
@@ -48,14 +48,7 @@ def test_a_new_code_is_added_accepted_counted_learnt_and_predicted(
     audit = site.audited(glacier(0))
     assert site.task(audit).kind is ReviewKind.AUDIT
     desk = opened(sign_in, audit)
-    desk.keyboard.press("/")
-    desk.keyboard.type("glacier")
-    option = desk.get_by_role("option", name="Add “glacier” as a new label")
-    expect(option).to_have_attribute("aria-selected", "true")
-    desk.keyboard.press("Enter")
-    expect(desk.locator("#chips .chip[aria-pressed=true]")).to_have_text("✓glacier new")
-    desk.keyboard.press("Escape")
-    settle(desk)
+    choose(desk, "glacier", "Add “glacier” as a new label", "✓glacier new")
     desk.keyboard.press("Enter")
     until(desk, lambda: site.task(audit).decision)
     desk.close()

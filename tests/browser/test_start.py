@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Decision, Document
 from setwise.service.domain.retraining import FIRST_TEXTS
-from tests.browser.test_desk import shown
+from tests.browser.test_desk import choose, shown
 from tests.browser.watching import assert_accessible, settle, until
 from tests.kit.browser import Site, found
 from tests.trained import FILLER, LABELS
@@ -81,14 +81,7 @@ def test_a_newcomer_comes_from_labels_and_texts_to_a_certificate(
     task_id = shown(desk)
     expect(desk.locator("#work")).not_to_contain_text("%")
     settle(desk)
-    desk.keyboard.press("/")
-    desk.keyboard.type("music")
-    option = desk.get_by_role("option", name="music")
-    expect(option).to_have_attribute("aria-selected", "true")
-    desk.keyboard.press("Enter")
-    expect(desk.locator("#chips .chip[aria-pressed=true]")).to_contain_text("music")
-    desk.keyboard.press("Escape")
-    settle(desk)
+    choose(desk, "music", "music", "✓music catalogue")
     desk.keyboard.press("Enter")
     until(desk, lambda: site.task(task_id).decision)
     site.services.reviews.submit_decisions_of(site.caller("admin").id)
