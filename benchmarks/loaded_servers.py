@@ -27,6 +27,9 @@ from tests.kit.postgres import SERVER_SETTINGS, find_binaries, run_server
 
 PATIENCE_S = 180.0
 
+N_NOTES = 120
+"""Notes that texts are made of, two and two."""
+
 
 @dataclass
 class Server:
@@ -115,11 +118,17 @@ def _cpu_s(process_id: int) -> float:
 
 
 def trained_artifact(folder: Path) -> tuple[Path, list[str]]:
-    """Return a model of generated notes, and texts to predict."""
+    """Return a model of generated notes, and texts to predict, which differ as real ones do.
+
+    Each is half of one note and half of another: of repeated texts the service counts versions.
+    """
     write_jsonl(read_notes()[:1_000], folder / "notes.jsonl")
     options = TrainingOptions(preset="paper", n_folds=2, alpha=1e-4)
     save(train(read_dataset(folder / "notes.jsonl"), options), folder / "artifact")
-    return folder / "artifact", [note.text for note in read_notes()[-200:]]
+    halves = [(note.text[: len(note.text) // 2], note.text) for note in read_notes()[-N_NOTES:]]
+    return folder / "artifact", [
+        begin + text[len(text) // 2 :] for begin, _ in halves for _, text in halves
+    ]
 
 
 def set_up(application: build.Application, artifact: Path) -> str:

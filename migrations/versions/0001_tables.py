@@ -411,8 +411,16 @@ def _predictions() -> None:
     op.create_index("ix_predictions_client_id_id", "predictions", ["client_id", "id"])
     op.create_index("ix_predictions_confidence_id", "predictions", ["confidence", "id"])
     op.create_index("ix_predictions_decision_id", "predictions", ["decision", "id"])
-    op.create_index("ix_predictions_document_id", "predictions", ["document_id"])
-    op.create_index("ix_predictions_cluster", "predictions", ["cluster"])
+    op.create_index(
+        "ix_predictions_document_id",
+        "predictions",
+        ["document_id", "decision", "client_id", "confidence", "created_at"],
+    )
+    op.create_index(
+        "ix_predictions_cluster",
+        "predictions",
+        ["cluster", "decision", "client_id", "confidence", "created_at"],
+    )
     op.create_index(
         "ix_predictions_reports",
         "predictions",

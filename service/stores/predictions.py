@@ -5,7 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
+    Row,
     RowMapping,
     bindparam,
     delete,
@@ -114,16 +116,22 @@ class PredictionStore(Store):
     ) -> list[Version]:
         """Return what any client posted with these ids or of these clusters and was not sent."""
         column = predictions.c
-        kept = (
-            column.created_at >= since,
-            column.decision == Decision.REVIEW.value,
-        )
-        columns = (column.client_id, column.document_id, column.cluster, column.confidence)
-        query = select(*columns).where(*kept).distinct().limit(_MOST_VERSIONS)
-        # Each from its own index.
-        conditions = (column.document_id.in_(names), column.cluster.in_(clusters))
-        rows = [row for one in conditions for row in self._connection.execute(query.where(one))]
-        return [Version(*row) for row in rows]
+        kept = (column.decision == Decision.REVIEW.value, column.created_at >= since)
+
+        def posted(
+            key: ColumnElement[Any], known: Collection[object]
+        ) -> Sequence[Row[str, Any, float]]:
+            # Only what its index holds: a form may have come thousands of times.
+            query = select(column.client_id, key, column.confidence).distinct()
+            query = query.where(key.in_(known), *kept).limit(_MOST_VERSIONS)
+            return self._connection.execute(query).all()
+
+        named = posted(column.document_id, names)
+        alike = posted(column.cluster, clusters)
+        return [
+            *(Version(client, name, None, confidence) for client, name, confidence in named),
+            *(Version(client, None, cluster, confidence) for client, cluster, confidence in alike),
+        ]
 
     def get(self, prediction_id: str) -> Prediction | None:
         return self._named(select(predictions), predictions.c.id, prediction_id, to_prediction)

@@ -96,6 +96,7 @@ DELIVERY_DUE: ColumnElement[bool] = literal_column("state = 'pending' AND due_at
 DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
 AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
 IN_SEGMENT: ColumnElement[bool] = literal_column("segment IS NOT NULL")
+VERSION = "decision", "client_id", "confidence", "created_at"
 CONTRADICTING: ColumnElement[bool] = literal_column("contradicted")
 AUDIT_READ: ColumnElement[bool] = literal_column("audit_agreed IS NOT NULL")
 REPORTED: ColumnElement[bool] = literal_column("reported_at IS NOT NULL")
@@ -377,9 +378,10 @@ predictions = Table(
     _check("priority_is_known", "priority >= 0 AND priority <= 2"),
     _check("one_content", "text IS NULL OR features IS NULL"),
     Index(None, "client_id", "id"),
-    # Without the id: one document has few predictions, which are cheap to sort.
-    Index(None, "document_id"),
-    Index(None, "cluster"),
+    # Without the id: one document has few predictions, which are cheap to sort. With all that tells
+    # whether it was posted before in other words.
+    Index("ix_predictions_document_id", "document_id", *VERSION),
+    Index("ix_predictions_cluster", "cluster", *VERSION),
     Index(None, "decision", "id"),
     # Covers everything that reports count by, because the rows themselves are wide.
     Index(

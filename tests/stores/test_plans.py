@@ -104,11 +104,17 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
 }
 """Queries of the cockpit and of each finished audit, each with the index that they start from."""
 
+
+def versions(it: Transaction) -> object:
+    """Read which documents came before in other words: a form may have come thousands of times."""
+    return it.predictions.unsent_versions(["n"], [0.5], START)
+
+
 NEEDED: dict[str, Callable[[Transaction], object]] = {
     "ix_predictions_client_id_id": QUERIES["a client's"],
     "ix_predictions_document_id": QUERIES["a document's"],
     "ix_predictions_decision_id": QUERIES["decided so"],
-    "ix_predictions_cluster": lambda it: it.predictions.unsent_versions(["n"], [0.5], START),
+    "ix_predictions_cluster": versions,
     "ix_predictions_reports": FROM_INDEXES["what was ever sent"][0],
     "ix_predictions_segment_id": lambda it: it.certifications.values(NORTH),
     "ix_predictions_audits": FROM_INDEXES["audits that the breaker watches"][0],
@@ -251,6 +257,14 @@ def test_audits_are_found_among_all_predictions_by_index(
         # There are few policies.
         assert not [step for step in whole if "policies" not in step], f"{statement}\n{plan}"
         assert index in plan, f"{statement}\n{plan}"
+
+
+def test_versions_of_a_document_are_read_from_indexes_alone(planned: Engine) -> None:
+    only = "Index Only Scan" if planned.dialect.name == "postgresql" else "USING COVERING INDEX"
+    found = plans(planned, versions)
+    assert len(found) == 2
+    for statement, plan in found:
+        assert only in plan, f"{statement}\n{plan}"
 
 
 @pytest.mark.parametrize(("index", "query"), NEEDED.items(), ids=NEEDED)
