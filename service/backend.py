@@ -31,7 +31,9 @@ from setwise.service.services.all import Services
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
-from setwise.service.services.certification import Certifications
+from setwise.service.services.certification.attempts import Certifications
+from setwise.service.services.certification.outlook import Outlooks
+from setwise.service.services.certification.questions import Questions
 from setwise.service.services.documents import Documents
 from setwise.service.services.documents.comments import Comments
 from setwise.service.services.documents.selections import Selections
@@ -273,9 +275,10 @@ def assemble(
     lottery = Lottery(derived(pepper, "audits"))
     reading_time = timedelta(days=settings.audit_reading_days)
     freshness = Freshness(settings.breaker_stale_documents)
-    certifications = Certifications(
-        **jobs, lottery=lottery, loader=loader, reading_time=reading_time
-    )
+    policies = Policies(**office)
+    questions = Questions(clock, lottery, reading_time=reading_time)
+    certifications = Certifications(**jobs, questions=questions, loader=loader, policies=policies)
+    outlooks = Outlooks(begin, questions)
     breaker = Breaker(**office, rule=BreakerRule(run_length, freshness, reading_time))
     predictions = Predictions(
         **office,
@@ -313,9 +316,10 @@ def assemble(
             secret=derived(pepper, "files"),
             workers=_workers(settings),
         ),
-        policy=Policies(**office),
-        segments=Segments(**office, certifications=certifications),
+        policy=policies,
+        segments=Segments(**office, outlooks=outlooks),
         certification=certifications,
+        outlook=outlooks,
         breaker=breaker,
         annotators=Annotators(**office, personal_figures=settings.personal_figures),
         recalibration=Recalibration(
@@ -325,7 +329,7 @@ def assemble(
             calibrators=calibrators,
             certifications=certifications,
         ),
-        reports=Reports(begin, clock, lease_clock, certifications),
+        reports=Reports(begin, clock, lease_clock, outlooks),
         models=models,
         labels=Labels(**jobs, predictors=predictors, forget_responses=idempotency.forget_labels),
         retraining=Retraining(

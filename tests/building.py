@@ -18,10 +18,13 @@ from setwise.service.services.accounts.keys import Keys
 from setwise.service.services.accounts.people import People
 from setwise.service.services.accounts.sessions import Sessions
 from setwise.service.services.breaker import Breaker
-from setwise.service.services.certification import Certifications
+from setwise.service.services.certification.attempts import Certifications
+from setwise.service.services.certification.outlook import Outlooks
+from setwise.service.services.certification.questions import Questions
 from setwise.service.services.files import Files
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions, all_predicted
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
@@ -99,8 +102,14 @@ def certifications(
     begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any
 ) -> Certifications:
     """Return the service of certifications, over a loader in memory unless given."""
-    options.setdefault("loader", FakeLoader())
-    return Certifications(begin, now, ids, lease_clock=now, lottery=LOTTERY, **options)
+    parts = {"loader": FakeLoader(), "questions": Questions(now, LOTTERY)} | options
+    policies = Policies(begin, now, ids)
+    return Certifications(begin, now, ids, lease_clock=now, policies=policies, **parts)
+
+
+def outlooks(begin: Any, now: Any = utc_now, **options: Any) -> Outlooks:
+    """Return the outlooks on certificates."""
+    return Outlooks(begin, Questions(now, LOTTERY, **options))
 
 
 def breaker(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Breaker:
@@ -121,7 +130,7 @@ def recalibration(
 
 def reports(begin: Any, now: Any = utc_now, **options: Any) -> Reports:
     """Return the service of reports."""
-    options.setdefault("certifications", certifications(begin, now))
+    options.setdefault("outlooks", outlooks(begin, now))
     return Reports(begin, now, lease_clock=now, **options)
 
 

@@ -163,7 +163,7 @@ def get_outlook(
 
     Before the first attempt the confidences alone say how many: they are taken to be right.
     """
-    return answer({"items": services.certification.outlooks(caller, rate, target)})
+    return answer({"items": services.outlook.of_segments(caller, rate, target)})
 
 
 @router.get(

@@ -15,7 +15,7 @@ from setwise.service.domain.recalibration import Options
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.runtime.worker import JobReport, Task
 from setwise.service.services.all import Services
-from setwise.service.services.certification import CERTIFICATION
+from setwise.service.services.certification.attempts import CERTIFICATION
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.models import COMPARE, RESCORE
 from setwise.service.services.recalibration import CALIBRATION

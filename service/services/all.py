@@ -8,7 +8,8 @@ from setwise.service.services.accounts.sessions import Sessions
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
-from setwise.service.services.certification import Certifications
+from setwise.service.services.certification.attempts import Certifications
+from setwise.service.services.certification.outlook import Outlooks
 from setwise.service.services.documents import Documents
 from setwise.service.services.documents.comments import Comments
 from setwise.service.services.documents.selections import Selections
@@ -46,6 +47,7 @@ class Services:
     annotators: Annotators
     breaker: Breaker
     certification: Certifications
+    outlook: Outlooks
     recalibration: Recalibration
     retraining: Retraining
     models: Models

@@ -51,8 +51,8 @@ from setwise.service.domain.text import name_faults
 from setwise.service.domain.truth import AnswerFacts
 from setwise.service.domain.webhooks import document_relabelled
 from setwise.service.services.audit_trail import Recorded
+from setwise.service.services.certification.in_force import adopt
 from setwise.service.services.jobs import Requesting
-from setwise.service.services.policy import adopt
 from setwise.service.services.ports import PredictorSource, Progress
 from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction

@@ -18,8 +18,8 @@ from setwise.service.domain.models import (
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
 from setwise.service.domain.recalibration import calibrator_version
 from setwise.service.domain.text import Page, check_page
+from setwise.service.services.certification.in_force import adopt
 from setwise.service.services.jobs import Requesting
-from setwise.service.services.policy import adopt
 from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor, Progress
 from setwise.service.services.predictions import disclose
 from setwise.service.stores.transaction import Transaction

@@ -2,29 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC
 
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.domain.evidence import CheckedDocument
-from setwise.service.domain.labels.tree import nearest_parents
 from setwise.service.domain.policy import (
-    Gate,
     Policy,
     PolicyChange,
     ThresholdMode,
     why_certificate_ends,
 )
-from setwise.service.domain.routing.audits import audited_from
-from setwise.service.domain.routing.rules import ParentsRule, read_rules
-from setwise.service.domain.routing.segments import Segment
+from setwise.service.domain.routing.rules import read_rules
+from setwise.service.domain.routing.segments import ALL, Segment
 from setwise.service.services.analysis.advice import misses, warning
 from setwise.service.services.analysis.forecast import of_segment, under
 from setwise.service.services.analysis.over_time import mean_seconds
-from setwise.service.services.analysis.strata import LEAST_CONFIDENCES
 from setwise.service.services.analysis.what_if import RECENT, WhatIf, advise_on, hold_against
 from setwise.service.services.audit_trail import Recorded
+from setwise.service.services.certification.in_force import (
+    aimed,
+    certified,
+    still_retested,
+    unproved,
+    with_parents,
+)
 from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
 
@@ -65,7 +67,7 @@ class Policies(Recorded):
             policy = change.as_policy(self.new_id(), self.now(), caller.id)
             policy = _with_gates(transaction, change, policy, old)
             new = certified(transaction, policy, transaction.certifications.serving())
-            new = _still_retested(new, old)
+            new = still_retested(new, old)
             new = aimed(transaction, new, transaction.certifications.serving())
             if not (change.reason or "").strip():
                 _refuse_contradicted(transaction, new)
@@ -119,7 +121,7 @@ class Policies(Recorded):
             if tried:
                 after = replace(after, auto_send=True)
             if rules is not None:
-                after = _with_parents(transaction, replace(after, rules=new_rules))
+                after = with_parents(transaction, replace(after, rules=new_rules))
             if threshold is not None:
                 after = replace(
                     after, threshold_mode=ThresholdMode.FIXED, fixed_threshold=threshold
@@ -127,12 +129,12 @@ class Policies(Recorded):
             if target_accuracy is not None:
                 after = replace(after, target_accuracy=target_accuracy, fixed_threshold=None)
             if tried:
-                unproved = _unproved(after, before.gates if gate is None else [gate])
+                without = unproved(after, before.gates if gate is None else [gate])
                 scorer = transaction.certifications.serving()
                 certificate_ends = why_certificate_ends(
-                    before, certified(transaction, unproved, scorer)
+                    before, certified(transaction, without, scorer)
                 )
-                after = unproved if needed else after
+                after = without if needed else after
             if target_accuracy is not None and gate is not None:
                 advice = advise_on(evidence, after, segment)
                 advised = replace(after.gate_of(gate.key).state, threshold=advice.threshold)
@@ -180,157 +182,53 @@ class Policies(Recorded):
             seconds=seconds,
         )
 
-
-def certified(transaction: Transaction, policy: Policy, scorer: Scorer | None) -> Policy:
-    """Return the policy with each gate's newest certificate that proves its target.
-
-    A certificate holds for the documents that it was issued for: see `Gate.is_covered_by`.
-    A gate without such a certificate keeps what it has, unless its documents are others now.
-
-    ``scorer``: The model and calibrator that serve now; None before the first prediction.
-    """
-    if not policy.certified or scorer is None:
-        return policy
-    for gate in policy.gates:
-        proof = _proof(transaction, gate, scorer)
-        if proof is not None:
-            proved = replace(
-                gate.state,
-                threshold=proof.at_least(policy.confidence_floor),
-                certificate_id=proof.id,
-                certified_for=scorer,
+    def list_segments(self) -> list[str]:
+        """List new values of recent documents in the policy, while there is room."""
+        with self.begin(read_only=True) as transaction:
+            if not take_up(transaction, transaction.policies.current())[1]:
+                return []
+        with self.begin() as transaction:
+            transaction.policies.lock()
+            policy = transaction.policies.current()
+            listed, new = take_up(transaction, policy)
+            if not new:
+                return []
+            # Their documents leave `OTHER`, whose proof ends.
+            listed = certified(transaction, listed, transaction.certifications.serving())
+            changed = replace(
+                listed, version=self.new_id(), created_at=self.now(), created_by=SYSTEM.id
             )
-            policy = _covering(policy.with_gate(proved), proof)
-        elif _is_about_others(transaction, gate):
-            policy = _unproved(policy, [gate])
-    return policy
+            transaction.policies.add(changed, replacing=policy.version)
+            self._note(transaction, SYSTEM, "policy.segments_listed", changed.version, values=new)
+        return new
 
+    def aim_audits(self) -> Policy | None:
+        """Have documents that could be sent audited more often, once that is known of a scorer.
 
-def aimed(transaction: Transaction, policy: Policy, scorer: Scorer | None) -> Policy:
-    """Return the policy with the confidence from which each gate audits at the higher rate.
-
-    A scorer's confidences set it once, and audits have no part in it. So within one version of what
-    decides, each of the two strata is sampled alike. Until there are enough confidences, there is
-    one rate.
-
-    ``scorer``: The model and calibrator that serve now; None before the first prediction.
-    """
-    for gate in policy.gates:
-        state = gate.state
-        if scorer is None or not gate.audits.two_rates or state.audited_for == scorer:
-            continue
-        stream = transaction.certifications.stream(scorer, limit=RECENT, segment=gate.segment)
-        if len(stream) >= LEAST_CONFIDENCES:
-            start = audited_from([each.confidence for each in stream], policy.target_accuracy)
-            aimed_at = replace(state, audited_from=start, audited_for=scorer)
-            policy = policy.with_gate(aimed_at)
-    return policy
-
-
-def _unproved(policy: Policy, gates: Sequence[Gate]) -> Policy:
-    """Return the policy without thresholds and certificates of these gates' own."""
-    for gate in gates:
-        state = replace(gate.state, threshold=None, certificate_id=None, certified_for=None)
-        policy = policy.with_gate(state)
-    return policy
-
-
-def _with_parents(transaction: Transaction, policy: Policy) -> Policy:
-    """Return the policy with its rules on parents as the catalogue makes them now."""
-    if not any(isinstance(rule, ParentsRule) for rule in policy.rules):
-        return policy
-    parents = nearest_parents(transaction.labels.all())
-    rules = (
-        replace(rule, parents=parents) if isinstance(rule, ParentsRule) else rule
-        for rule in policy.rules
-    )
-    return replace(policy, rules=tuple(rules))
-
-
-def _covering(policy: Policy, proof: Certification) -> Policy:
-    """Return the policy with the values of `OTHER` that a proof speaks of, if it is about them."""
-    values = proof.evidence.values
-    if values is None:
-        return policy
-    return replace(policy, segment_by=replace(policy.segment_by, covers=values))
-
-
-def _proof(transaction: Transaction, gate: Gate, scorer: Scorer) -> Certification | None:
-    trip = transaction.breakers.newest_trip(gate.key)
-    for proof in transaction.certifications.proved(scorer, gate.key):
-        if trip is not None and proof.id < trip.id:
-            break  # a trip of the breaker invalidates older certificates
-        then = transaction.policies.get(proof.policy_version).gate_of(gate.key)
-        if (
-            proof.at_least(gate.policy.confidence_floor) is not None
-            and proof.covers(gate.policy.target_accuracy, gate.risk)
-            and gate.is_covered_by(then)
-        ):
-            return proof
-    return None
-
-
-def _is_about_others(transaction: Transaction, gate: Gate) -> bool:
-    """Return whether a gate's certificate was issued for other documents.
-
-    `OTHER` has other documents once one of their values is listed.
-    """
-    proof = transaction.certifications.get(gate.state.certificate_id or "")
-    if proof is None:
-        return False
-    then = transaction.policies.get(proof.policy_version).gate_of(gate.key)
-    return then.segment != gate.segment
-
-
-def adopt(
-    transaction: Transaction, scorer: Scorer | None, *, version: str, now: datetime
-) -> Policy:
-    """Put a scorer's newest certificates into force; return the policy in force.
-
-    If the catalogue has other parents since, its rules on parents change, which ends certificates.
-
-    ``version``: Id of the policy's new version, if there is one.
-    """
-    policy = transaction.policies.current()
-    adopted = _with_parents(transaction, policy)
-    if adopted.rules != policy.rules and policy.certified:
-        adopted = _unproved(adopted, adopted.gates)
-    adopted = aimed(transaction, certified(transaction, adopted, scorer), scorer)
-    if _decides_alike(adopted, policy):
-        return policy
-    adopted = _still_retested(adopted, policy)
-    new = replace(adopted, version=version, created_at=now, created_by=SYSTEM.id)
-    transaction.policies.add(new, replacing=policy.version)
-    return new
-
-
-def _decides_alike(one: Policy, other: Policy) -> bool:
-    return (
-        one.rules == other.rules
-        and _certificates(one) == _certificates(other)
-        and _aims(one) == _aims(other)
-    )
-
-
-def _certificates(policy: Policy) -> list[str | None]:
-    return [state.certificate_id for state in policy.states]
-
-
-def _aims(policy: Policy) -> list[Scorer | None]:
-    return [state.audited_for for state in policy.states]
-
-
-def _still_retested(new: Policy, old: Policy) -> Policy:
-    """Return the new policy with thresholds no lower than a retest left them.
-
-    If a floor had raised one, the next retest brings it down.
-    """
-    for gate in new.gates:
-        state, before = gate.state, old.gate_of(gate.key).state
-        same = state.certificate_id is not None and state.certificate_id == before.certificate_id
-        if same and before.threshold is not None and state.threshold is not None:
-            new = new.with_gate(replace(state, threshold=max(state.threshold, before.threshold)))
-    return new
+        Returns the new policy, or None if nothing changes.
+        """
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            if aimed(transaction, policy, transaction.certifications.serving()) is policy:
+                return None
+        with self.begin() as transaction:
+            transaction.policies.lock()
+            policy = transaction.policies.current()
+            changed = aimed(transaction, policy, transaction.certifications.serving())
+            if changed is policy:
+                return None
+            changed = replace(
+                changed, version=self.new_id(), created_at=self.now(), created_by=SYSTEM.id
+            )
+            transaction.policies.add(changed, replacing=policy.version)
+            self._note(
+                transaction,
+                SYSTEM,
+                "policy.audits_aimed",
+                changed.version,
+                audited_from={gate.key or ALL: gate.state.audited_from for gate in changed.gates},
+            )
+        return changed
 
 
 def _with_gates(
@@ -340,7 +238,7 @@ def _with_gates(
 
     Its rules on parents are those that the catalogue makes now.
     """
-    policy = _with_parents(transaction, policy)
+    policy = with_parents(transaction, policy)
     if policy.segment_by.is_like(old.segment_by):
         # A segment that has been tried has spent its share of the risk, and if it failed, it must
         # not be sent as one of the others.

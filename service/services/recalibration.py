@@ -39,7 +39,7 @@ from setwise.service.domain.recalibration import (
 from setwise.service.domain.text import Page, check_page
 from setwise.service.domain.truth import PersonAnswer
 from setwise.service.services.analysis.rates import group_rates, refuse_contradicted
-from setwise.service.services.certification import Certifications
+from setwise.service.services.certification.attempts import Certifications
 from setwise.service.services.jobs import Requesting
 from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
 from setwise.service.stores.transaction import Transaction

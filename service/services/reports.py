@@ -43,7 +43,7 @@ from setwise.service.services.analysis.reliability import (
     draw_curve,
     measure,
 )
-from setwise.service.services.certification import Certifications
+from setwise.service.services.certification.outlook import Outlooks
 from setwise.service.stores.database import LeaseClock, WallClock
 from setwise.service.stores.transaction import Transaction, Transactions
 
@@ -79,7 +79,7 @@ class Reports:
     now: WallClock
     lease_clock: LeaseClock
     """The clock that all servers share; it measures the age of waiting work."""
-    certifications: Certifications
+    outlooks: Outlooks
     """They know how many audits count, and when the next attempt comes."""
 
     def summary(self, caller: Caller) -> Counts:
@@ -295,7 +295,7 @@ class Reports:
         if serving is None:
             return CertificateState()
         keys = [each.key for each in ([gate] if gate else policy.gates)]
-        progress = self.certifications.progress(transaction, serving, keys)
+        progress = self.outlooks.progress(transaction, serving, keys)
         if gate is None:
             # The page of the policy has the state of each segment.
             audits = sum(each.audits for each in progress)

@@ -30,7 +30,7 @@ from setwise.service.domain.retraining import (
 )
 from setwise.service.domain.truth import check
 from setwise.service.services.analysis.rates import group_rates
-from setwise.service.services.certification import Certifications
+from setwise.service.services.certification.attempts import Certifications
 from setwise.service.services.jobs import Requesting
 from setwise.service.services.models import Models, known_model
 from setwise.service.services.ports import Progress

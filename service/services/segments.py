@@ -9,7 +9,7 @@ from setwise.service.services.analysis.forecast import Forecast, of_segment, und
 from setwise.service.services.analysis.proofs import ProofProgress
 from setwise.service.services.analysis.what_if import RECENT
 from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.certification import Certifications
+from setwise.service.services.certification.outlook import Outlooks
 from setwise.service.stores.database import WallClock
 
 MOST_UNLISTED = 20
@@ -32,7 +32,7 @@ class Segments(Recorded):
     """The state of each segment of the policy."""
 
     now: WallClock
-    certifications: Certifications
+    outlooks: Outlooks
     """They know how many audits count, and when the next attempt comes."""
 
     def states(self, caller: Caller) -> tuple[list[SegmentReport], dict[str, int]]:
@@ -51,7 +51,7 @@ class Segments(Recorded):
             progress = (
                 [ProofProgress(0)] * len(keys)
                 if scorer is None
-                else self.certifications.progress(transaction, scorer, keys)
+                else self.outlooks.progress(transaction, scorer, keys)
             )
             states = [
                 SegmentReport(

@@ -25,7 +25,8 @@ from setwise.service.services.accounts.people import People
 from setwise.service.services.accounts.sessions import Sessions
 from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.annotators import Annotators
-from setwise.service.services.certification import Certifications
+from setwise.service.services.certification.attempts import Certifications
+from setwise.service.services.certification.outlook import Outlooks
 from setwise.service.services.documents.comments import Comments
 from setwise.service.services.documents.texts import Texts
 from setwise.service.services.files import Files
@@ -118,6 +119,10 @@ class Clinic:
     def certifications(self) -> Certifications:
         return building.certifications(*self.parts, loader=self.loader)
 
+    @property
+    def outlooks(self) -> Outlooks:
+        return Outlooks(self.begin, self.certifications.questions)
+
     @cached_property
     def models(self) -> Models:
         return building.models(*self.parts, loader=self.loader)
@@ -137,7 +142,7 @@ class Clinic:
 
     @cached_property
     def reports(self) -> Reports:
-        return building.reports(self.begin, self.now, certifications=self.certifications)
+        return building.reports(self.begin, self.now, outlooks=self.outlooks)
 
     @cached_property
     def keys(self) -> Keys:
@@ -235,8 +240,7 @@ class Clinic:
 
         The first look comes at any number of audits.
         """
-        at_once = replace(self.certifications, schedule=Schedule(room=0.0))
-        return at_once.certify(by, segment)[-1]
+        return self.certifications.by(Schedule(room=0.0)).certify(by, segment)[-1]
 
     @property
     def job(self) -> Job:

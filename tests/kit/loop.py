@@ -15,7 +15,7 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import GateState
 from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.breaker import Breaker
-from setwise.service.services.certification import Certifications
+from setwise.service.services.certification.attempts import Certifications
 from setwise.service.services.predictions import all_predicted
 from setwise.service.services.reviews import Reviews
 from tests import building
@@ -99,7 +99,7 @@ class Loop(Clinic):
 
     @cached_property
     def certifications(self) -> Certifications:
-        return building.certifications(*self.parts, schedule=EARLY, loader=self.loader)
+        return building.certifications(*self.parts, loader=self.loader).by(EARLY)
 
     def resume(self, other: "Loop") -> None:
         """Go on where another one, on SQLite too, has come to."""

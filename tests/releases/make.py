@@ -15,7 +15,6 @@ import os
 import sys
 import tempfile
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -135,7 +134,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     services.certification.score_audits(models[1], lambda *_: None)
     request = services.idempotency.open(client.id, "request", b"request")
     services.idempotency.finish(request, b"{}")
-    early = replace(services.certification, schedule=Schedule(room=0.0))
+    early = services.certification.by(Schedule(room=0.0))
     certified = early.certify(admin.id)
     sent = predict(8)
     services.outcomes.report(client, sent[0].id, ["court"], "billing")

@@ -320,7 +320,7 @@ def test_more_is_audited_until_something_is_sent_and_again_after_a_trip(loop: Lo
 def test_attempts_on_demand_spend_the_reserve(loop: Loop) -> None:
     loop.plan()
     loop.predict(*["0.9"] * 8)
-    (said,) = loop.certifications.next_attempts(ADMIN)
+    (said,) = loop.outlooks.next_attempts(ADMIN)
     attempts = [loop.certify(ADMIN.id).evidence for _ in range(3)]
     assert [each.risk for each in attempts] == [risk_on_demand(0.2, place) for place in (1, 2, 3)]
     assert [each.family for each in attempts] == [None] * 3

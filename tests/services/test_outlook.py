@@ -46,18 +46,18 @@ def weeks_expected_and_needed(seed: int) -> tuple[int, int]:
     loop, draw = Loop(Database()), Random(seed)
     loop.plan(RATES, target=0.75)
     week(loop, draw)
-    (outlook,) = loop.certifications.outlooks(ADMIN)
+    (outlook,) = loop.outlooks.of_segments(ADMIN)
     (pace,) = outlook.paces
     assert outlook.documents_a_week == A_WEEK
     assert (pace.rate, pace.audits_a_week) == (0.4, 0.4 * A_WEEK)
     assert pace.weeks is not None
     weeks = 0
-    while not loop.certifications.outlooks(ADMIN)[0].certified:
+    while not loop.outlooks.of_segments(ADMIN)[0].certified:
         week(loop, draw)
         weeks += 1
         loop.certify_if_due()
         assert weeks < 20, "no certificate comes"
-    (proved,) = loop.certifications.outlooks(ADMIN)
+    (proved,) = loop.outlooks.of_segments(ADMIN)
     assert (proved.further_audits, proved.next_attempt_in, proved.paces) == (None, None, ())
     return pace.weeks, weeks
 
@@ -81,10 +81,10 @@ def test_audits_that_are_drawn_since_the_attempt_are_no_longer_missing(loop: Loo
     week(loop, draw)
     attempt = loop.certify()
     assert attempt.further_audits is not None
-    (before,) = loop.certifications.outlooks(ADMIN)
+    (before,) = loop.outlooks.of_segments(ADMIN)
     assert (before.further_audits, before.reason) == (attempt.further_audits, attempt.reason)
     audits = week(loop, draw)
-    (after,) = loop.certifications.outlooks(ADMIN)
+    (after,) = loop.outlooks.of_segments(ADMIN)
     assert 0 < audits < before.further_audits
     assert after.further_audits == before.further_audits - audits
 
@@ -93,7 +93,7 @@ def test_three_times_the_rate_takes_a_third_of_the_weeks(loop: Loop) -> None:
     loop.plan(AuditPlan(certification_rate=0.01, gold_reread_rate=1.0))
     loop.predict(*["0.9"] * 40)
     loop.now.advance(weeks=1)
-    (outlook,) = loop.certifications.outlooks(ADMIN, 0.03)
+    (outlook,) = loop.outlooks.of_segments(ADMIN, 0.03)
     assert outlook.further_audits is not None
     assert outlook.next_attempt_in is not None
     audits = max(outlook.further_audits, outlook.next_attempt_in)
@@ -111,7 +111,7 @@ def test_a_lower_target_takes_fewer_hours_of_reading(loop: Loop) -> None:
         loop.reviews.complete(ANN, task.id, RIGHT, None, task.version)
         read += task.blind
     assert read
-    usual, lower = (loop.certifications.outlooks(ADMIN, None, aim)[0] for aim in (None, 0.7))
+    usual, lower = (loop.outlooks.of_segments(ADMIN, None, aim)[0] for aim in (None, 0.7))
     assert (usual.target, lower.target) == (0.85, 0.7)
     for found in (usual, lower):
         assert found.further_audits is not None
@@ -131,7 +131,7 @@ def test_a_certificate_in_force_proves_every_lower_target(loop: Loop) -> None:
     loop.read(wrong_below=1.0)
     assert loop.certify().threshold is None, "a later attempt proves nothing, and ends nothing"
     certified = {
-        target: loop.certifications.outlooks(ADMIN, None, target)[0].certified
+        target: loop.outlooks.of_segments(ADMIN, None, target)[0].certified
         for target in (0.5, 0.75, 0.9)
     }
     assert certified == {0.5: True, 0.75: True, 0.9: False}
@@ -140,7 +140,7 @@ def test_a_certificate_in_force_proves_every_lower_target(loop: Loop) -> None:
 def test_before_a_blind_reading_no_hours_are_named(loop: Loop) -> None:
     loop.plan(RATES)
     loop.predict(*["0.9"] * 40)
-    (outlook,) = loop.certifications.outlooks(ADMIN)
+    (outlook,) = loop.outlooks.of_segments(ADMIN)
     assert (outlook.hours, outlook.paces[0].hours_a_week) == (None, None)
 
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_sent_is_not_counted(loop: Loop) -> None:
     loop.predict("0.9", "0.4")
     loop.predictions.predict([Submission(CLIENT, Document(text="unknown"))])  # out of domain
     loop.now.advance(weeks=1)
-    (outlook,) = loop.certifications.outlooks(ADMIN)
+    (outlook,) = loop.outlooks.of_segments(ADMIN)
     assert outlook.documents_a_week == 1.0
 
 
@@ -157,14 +157,14 @@ def test_audits_from_which_nothing_is_proved_do_not_count(loop: Loop) -> None:
     loop.plan(AuditPlan(certification_rate=1.0, gold_reread_rate=1.0))
     loop.predict(*["0.9"] * 10)
     loop.now.advance(weeks=1)
-    (outlook,) = loop.certifications.outlooks(ADMIN)
+    (outlook,) = loop.outlooks.of_segments(ADMIN)
     assert outlook.paces[0].audits_a_week == pytest.approx(9.0)
 
 
 def test_confidences_below_the_target_need_no_number_of_audits(loop: Loop) -> None:
     loop.plan(RATES, target=0.9)
     loop.predict(*["0.6"] * 20)
-    (outlook,) = loop.certifications.outlooks(ADMIN)
+    (outlook,) = loop.outlooks.of_segments(ADMIN)
     assert (outlook.certified, outlook.further_audits, outlook.paces) == (False, None, ())
     assert outlook.reason == "below-target"
 
@@ -172,7 +172,7 @@ def test_confidences_below_the_target_need_no_number_of_audits(loop: Loop) -> No
 def test_without_second_readings_no_number_of_audits_proves_anything(loop: Loop) -> None:
     loop.plan(AuditPlan(certification_rate=0.1))
     loop.predict(*["0.95"] * 20)
-    (outlook,) = loop.certifications.outlooks(ADMIN)
+    (outlook,) = loop.outlooks.of_segments(ADMIN)
     assert (outlook.further_audits, outlook.reason) == (None, "miss-rate-unknown")
 
 
@@ -180,7 +180,7 @@ def test_a_fixed_threshold_has_no_next_attempt(loop: Loop) -> None:
     fixed = change(threshold_mode=ThresholdMode.FIXED, threshold=0.5, audits=RATES)
     loop.change_policy(ADMIN, fixed, None)
     loop.predict("0.9")
-    (outlook,) = loop.certifications.outlooks(ADMIN)
+    (outlook,) = loop.outlooks.of_segments(ADMIN)
     assert outlook.next_attempt_in is None
 
 
@@ -191,24 +191,24 @@ def test_the_cockpit_names_the_same_next_attempt_after_a_change_of_rules(
     loop.plan(audits)
     loop.predict(*["0.95"] * 8)
     loop.read()
-    reports = building.reports(loop.begin, loop.now, certifications=loop.certifications)
+    reports = building.reports(loop.begin, loop.now, outlooks=loop.outlooks)
     before = reports.glance(LEAD).certificate.progress
     loop.plan(audits, rules=[{"kind": "at_most", "n": 7}])
     loop.predict(*["0.95"] * 3)
     loop.read()
-    (outlook,) = loop.certifications.outlooks(ADMIN)
+    (outlook,) = loop.outlooks.of_segments(ADMIN)
     progress = reports.glance(LEAD).certificate.progress
     assert outlook.next_attempt_in == progress.missing
     assert before.audits > progress.audits > 0
 
 
 def test_before_the_first_prediction_there_is_no_outlook(loop: Loop) -> None:
-    assert loop.certifications.outlooks(ADMIN) == []
+    assert loop.outlooks.of_segments(ADMIN) == []
 
 
 @pytest.mark.parametrize("number", [0.0, 1.5, -0.1, math.nan])
 @pytest.mark.parametrize("name", ["rate", "target"])
 def test_a_number_out_of_range_is_refused(loop: Loop, name: str, number: float) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        loop.certifications.outlooks(ADMIN, **{name: number})
+        loop.outlooks.of_segments(ADMIN, **{name: number})
     assert [fault.pointer for fault in caught.value.faults] == [f"/query/{name}"]

@@ -40,10 +40,7 @@ class Sites(Loop):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        soon = Schedule(room=1.2)
-        self.certifications = building.certifications(
-            self.begin, self.now, self.new_id, schedule=soon
-        )
+        self.certifications = building.certifications(*self.parts).by(Schedule(room=1.2))
 
     def send(self, *sites: str, text: str = "0.9") -> list[Prediction]:
         """Predict one document of each site."""
@@ -66,7 +63,7 @@ class Sites(Loop):
     def arrive(self, *sites: str) -> None:
         """Predict one document of each site, and list the sites: later audits are theirs."""
         self.send(*sites)
-        self.certifications.list_segments()
+        self.policies.list_segments()
 
     def check(self, *bad: str) -> None:
         """Let an auditor and a lead read all that waits."""
@@ -194,9 +191,9 @@ def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> Non
 def test_new_values_are_listed_and_named_as_long_as_there_is_room(quick: Sites) -> None:
     quick.divide()
     quick.send("north", "south", "west", "", "other", "x" * 200)
-    assert quick.certifications.list_segments() == ["north", "south"]
+    assert quick.policies.list_segments() == ["north", "south"]
     assert quick.actions("policy.segments_listed") == [{"values": ["north", "south"]}]
-    assert quick.certifications.list_segments() == []
+    assert quick.policies.list_segments() == []
     with pytest.raises(InvalidRequest, match="no segment 'west'"):
         quick.certify(segment="west")
 
@@ -255,7 +252,7 @@ def test_one_segment_has_one_certificate_at_the_whole_risk_and_new_sites_wait(qu
     policy = quick.divide(SegmentBy("site", most=1))
     quick.send(*["north", "south"] * 20)
     quick.check()
-    assert quick.certifications.list_segments() == []
+    assert quick.policies.list_segments() == []
     quick.certify_if_due()
     (proof,) = quick.attempts()
     assert (policy.values, proof.segment, proof.threshold) == (("other",), "site=other", 0.9)
@@ -293,7 +290,7 @@ def test_a_value_that_is_listed_by_itself_ends_the_certificate_of_other_too(quic
     quick.certify_if_due()
     assert reasons(quick.send(*[""] * 8)) == {Reason.ABOVE_THRESHOLD}
     quick.send("east")
-    assert quick.certifications.list_segments() == ["east"]
+    assert quick.policies.list_segments() == ["east"]
     assert reasons(quick.send(*["east", ""] * 4)) == {Reason.NO_THRESHOLD}
 
 
@@ -334,7 +331,7 @@ def test_other_bands_are_other_segments(quick: Sites) -> None:
 def test_the_risk_is_shared_whatever_order_segments_come_in(quick: Sites) -> None:
     quick.divide(replace(BY_SITE, most=10))
     quick.send("north", "south")
-    quick.certifications.list_segments()
+    quick.policies.list_segments()
     gates = quick.policy.gates
     assert [gate.key for gate in gates] == ["site=north", "site=south", "site=other"]
     assert [gate.risk for gate in gates] == [pytest.approx(RISK / 10)] * 3
@@ -419,7 +416,7 @@ def test_each_segment_shows_what_it_sends_and_how_many_audits_it_lacks(quick: Si
     quick.check()
     quick.certify_if_due()
     quick.send("east", "east")
-    usual = building.certifications(quick.begin, quick.now)
+    usual = building.outlooks(quick.begin, quick.now)
     states, unlisted = Segments(quick.begin, quick.now, quick.new_id, usual).states(LEAD)
     assert unlisted == {"east": 2}
     assert [state.gate.segment.value for state in states] == ["north", "south", "west", "other"]
@@ -435,7 +432,7 @@ def test_each_segment_shows_what_it_sends_and_how_many_audits_it_lacks(quick: Si
 def test_what_if_speaks_of_one_segment(quick: Sites) -> None:
     quick.divide()
     quick.send(*["north"] * 3, *["south"] * 2)
-    quick.certifications.list_segments()
+    quick.policies.list_segments()
     made = quick.policies.preview(LEAD, threshold=0.5, segment="south")
     assert (made.now.sent, made.then.sent, made.then.documents) == (0, 2, 2)
     assert (made.curve[0].sent, made.curve[0].documents) == (2, 2)
@@ -447,7 +444,7 @@ def test_what_if_speaks_of_one_segment(quick: Sites) -> None:
 def test_reports_speak_of_one_segment(quick: Sites) -> None:
     quick.divide()
     quick.send(*["north"] * 3, *["south"] * 2, "")
-    quick.certifications.list_segments()
+    quick.policies.list_segments()
     reports = building.reports(quick.begin, quick.now)
     for segment, n in (("north", 3), ("south", 2), ("other", 1), (None, 6)):
         forecast = reports.automation(LEAD, 100, segment)

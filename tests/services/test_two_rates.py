@@ -90,7 +90,7 @@ def test_a_new_calibrator_is_proved_by_both_rates_together() -> None:
 
 def test_the_outlook_counts_the_audits_that_two_rates_draw() -> None:
     office = aimed_office(Database())
-    (outlook,) = office.certifications.outlooks(ADMIN)
+    (outlook,) = office.outlooks.of_segments(ADMIN)
     n = 120
     if outlook.paces:
         assert outlook.paces[0].audits_a_week == pytest.approx(7 * (60 * 0.6 + 60 * 0.2), abs=1)

@@ -7,7 +7,7 @@ Generated annotators with known error rates review.
 # ruff: noqa: PLC0415 - the learning and serving libraries import slowly: only where needed
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import attrgetter
@@ -183,7 +183,7 @@ class History:
         """Look at the audits so far, sooner than the schedule would."""
         from setwise.service.services.analysis.proofs import Schedule
 
-        replace(self.services.certification, schedule=Schedule(room=0.0)).certify()
+        self.services.certification.by(Schedule(room=0.0)).certify()
 
     def _post(self, notes: "list[Note]") -> "Iterator[Prediction]":
         """Post documents over a working day; yield the sent ones."""

@@ -107,7 +107,7 @@ def _request(call: Call, _: Nothing) -> str:
 
 
 def _certify_question(call: Call) -> ui.Question:
-    attempts = call.services.certification.next_attempts(call.caller)
+    attempts = call.services.outlook.next_attempts(call.caller)
     stays = [_holds(proof) for proof in call.services.certification.in_force(call.caller)]
     nothing = not any(attempt.gains for attempt in attempts)
     why = (
@@ -224,7 +224,7 @@ def _certifications(call: Call) -> ui.View:
         "reviewers have read some of them, certify."
     ).format(ui.link("/board/policy", "policy"))
     form, card = outlook(call, CERTIFICATIONS)
-    gains = any(each.gains for each in call.services.certification.next_attempts(call.caller))
+    gains = any(each.gains for each in call.services.outlook.next_attempts(call.caller))
     holding = [ui.text(_holds(each)) for each in call.services.certification.in_force(call.caller)]
     return ui.View(
         "Certificates",

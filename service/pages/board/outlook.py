@@ -32,10 +32,10 @@ def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
     form = Filled.of(**{name: call.query.get(name, "") for name in names})
     values = form.read(OutlookForm) or OutlookForm()
     try:
-        outlooks = call.services.certification.outlooks(call.caller, values.rate, values.target)
+        outlooks = call.services.outlook.of_segments(call.caller, values.rate, values.target)
     except InvalidRequest as error:
         form.refused(error, inputs(OutlookForm))
-        outlooks = call.services.certification.outlooks(call.caller)
+        outlooks = call.services.outlook.of_segments(call.caller)
     if not outlooks:
         return form, ()
     texts = [(each.segment or "", " ".join(_sentences(each))) for each in outlooks]
