@@ -273,6 +273,10 @@ class Gate:
         """Whether it can send anything automatically."""
         return self.policy.auto_send and self.threshold is not None and not self.tripped
 
+    def sends_for_another(self, scorer: Scorer) -> bool:
+        """Return whether it sends what another model or calibrator proved."""
+        return self.sends and self.state.certified_for != scorer
+
     @property
     def rests_on_audits(self) -> bool:
         """Whether audits must confirm what it sends."""

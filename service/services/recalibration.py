@@ -40,6 +40,7 @@ from setwise.service.domain.text import Page, check_page
 from setwise.service.domain.truth import PersonAnswer
 from setwise.service.services.analysis.rates import group_rates, refuse_contradicted
 from setwise.service.services.certification.attempts import Certifications
+from setwise.service.services.certification.in_force import adopt
 from setwise.service.services.jobs import Requesting
 from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
 from setwise.service.stores.transaction import Transaction
@@ -125,10 +126,9 @@ class Recalibration(Requesting):
             requested_by=requested_by,
             created_at=self.now(),
         )
-        scores: Sequence[Score] = ()
         if options.activate is Activate.IF_BETTER and learnt.better and learnt.blind_spot is None:
-            scores = self._rescored(question.model, calibration, model.labels)
-        calibration, why = self._store(calibration, options, scores, learnt)
+            self._prove_ahead(question.model, calibration, model.labels, requested_by)
+        calibration, why = self._store(calibration, options, learnt)
         if calibration.active:
             self.loader.follow()
         return calibration, why
@@ -225,10 +225,14 @@ class Recalibration(Requesting):
             options=options,
         )
 
-    def _rescored(
-        self, model: ModelVersion, calibration: Calibration | None, labels: Sequence[str]
-    ) -> list[Score]:
-        """Return a calibrator's answers to what the model's other calibrators answered.
+    def _prove_ahead(
+        self,
+        model: ModelVersion,
+        calibration: Calibration | None,
+        labels: Sequence[str],
+        requested_by: str,
+    ) -> Scorer:
+        """Have a threshold proved for a calibrator that is to serve; return what will serve.
 
         A calibrator changes confidences, never label sets, and learns nothing from certification
         audits. So the audits of a model speak of each of its calibrators.
@@ -242,16 +246,17 @@ class Recalibration(Requesting):
         if stored and calibration is not None:
             learnt = self.calibrators.load_calibrator(calibration.location).recalibration
         confidences = rescored(stored, learnt, labels)
-        return [
+        scores = [
             Score(prediction.id, scorer, prediction.scored.best.labels, confidence, self.now())
             for prediction, confidence in zip(stored, confidences, strict=True)
         ]
+        self.certifications.prove_ahead(scorer, scores, requested_by)
+        return scorer
 
     def _store(
         self,
         calibration: Calibration,
         options: Options,
-        scores: Sequence[Score],
         learnt: "Learnt",
     ) -> tuple[Calibration, str]:
         with self.begin() as transaction:
@@ -275,6 +280,7 @@ class Recalibration(Requesting):
                     noise=calibration.noise.value,
                 )
             stored = known or calibration
+            scorer = Scorer(stored.model_version, stored.version)
             why = _why_not(transaction, stored, active, options, learnt)
             if why is None:
                 transaction.calibrations.activate(
@@ -290,11 +296,8 @@ class Recalibration(Requesting):
                     replaced=stored.replaces,
                 )
                 stored = replace(stored, active=True)
-                scorer = Scorer(stored.model_version, stored.version)
-                self.certifications.activated(transaction, scorer, scores, calibration.requested_by)
-            notice = sending_notice(
-                transaction.policies.current(), Scorer(stored.model_version, stored.version)
-            )
+                adopt(transaction, scorer, version=self.new_id(), now=self.now())
+            notice = sending_notice(transaction.policies.current(), scorer)
         return stored, why or f"it is better, so it serves now. {notice}"
 
     def _switch(
@@ -308,7 +311,7 @@ class Recalibration(Requesting):
         labels: Sequence[str] = ()
         if calibration is not None:
             labels = self.calibrator_loader.load_calibration(model, calibration).labels
-        scores = self._rescored(model, calibration, labels)
+        scorer = self._prove_ahead(model, calibration, labels, caller.id)
         with self.begin() as transaction:
             transaction.policies.lock()
             if _active_model(transaction).id != model.id:
@@ -332,8 +335,7 @@ class Recalibration(Requesting):
                     replaced=calibrator_version(model, before),
                 )
             serving = replace(calibration, active=True) if calibration else None
-            scorer = Scorer(model.version, calibrator_version(model, calibration))
-            policy = self.certifications.activated(transaction, scorer, scores, caller.id)
+            policy = adopt(transaction, scorer, version=self.new_id(), now=self.now())
         self.loader.follow()
         return ServingCalibrator(model, serving, policy)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from setwise.models.guarantees.paths.spending import risk_of_family, risk_on_demand
 from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.breaker import BreakerRule
-from setwise.service.domain.certification import Certification, Score, Scorer
+from setwise.service.domain.certification import Certification, CertificationEvidence, Score, Scorer
 from setwise.service.domain.documents import ShownPrediction
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.files import annotation_row
@@ -19,7 +20,9 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.derivations import Derivation
 from setwise.service.domain.routing.segments import GateState, SegmentBy
 from setwise.service.runtime.schedule import outcome_of
-from setwise.service.services.analysis.proofs import Schedule
+from setwise.service.services.analysis.proofs import ProofQuestion, Schedule, answer
+from setwise.service.services.certification import attempts
+from setwise.service.services.certification.in_force import adopt
 from setwise.service.services.predictions import all_predicted
 from setwise.service.services.segments import Segments
 from setwise.service.stores.transaction import Transactions
@@ -396,13 +399,31 @@ def test_audits_since_the_certificate_raise_the_threshold_of_their_segment_only(
     assert [gate.threshold for gate in changed.gates] == [0.7, 0.9, None]
 
 
-def test_another_calibrator_is_certified_for_each_segment_before_it_serves(quick: Sites) -> None:
+@pytest.mark.parametrize("changes", [0, 1], ids=["alone", "while the policy changes"])
+def test_another_calibrator_is_certified_for_each_segment_before_it_serves(
+    quick: Sites, changes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     certified_sites(quick)
     scorer = Scorer(MODEL, "sha256:another")
-    with quick.begin() as transaction:
+    with quick.begin(read_only=True) as transaction:
         every = transaction.certifications.unscored(scorer, limit=999)
-        scores = [Score(one.id, scorer, tuple(RIGHT), 0.8, quick.now()) for one in every]
-        policy = quick.certifications.activated(transaction, scorer, scores, ADMIN.id)
+    scores = [Score(one.id, scorer, tuple(RIGHT), 0.8, quick.now()) for one in every]
+    questions = []
+
+    def answered(question: ProofQuestion, *rest: Any) -> CertificationEvidence:
+        questions.append(question)
+        if len(questions) <= changes:  # others write while a proof is made
+            with quick.begin() as transaction:
+                policy = transaction.policies.current()
+                changed = replace(policy, version=quick.new_id())
+                transaction.policies.add(changed, replacing=policy.version)
+        return answer(question, *rest)
+
+    monkeypatch.setattr(attempts, "answer", answered)
+    quick.certifications.prove_ahead(scorer, scores, ADMIN.id)
+    with quick.begin() as transaction:
+        policy = adopt(transaction, scorer, version=quick.new_id(), now=quick.now())
+    assert len(questions) == 2 + changes
     of_north, of_south = (one for one in quick.attempts() if one.scorer == scorer)
     assert {of_north.segment, of_south.segment} == {"site=north", "site=south"}
     found = [(gate.threshold, gate.state.certified_for) for gate in policy.gates]

@@ -1,6 +1,7 @@
 """Find the threshold that audits prove, store evidence, and activate it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -57,6 +58,9 @@ MOST_UNAUDITED = 5_000
 """Most unaudited documents that a model scores before it serves: they set the thresholds."""
 
 BLOCK = 200
+
+MOST_TRIES = 3
+"""How often a proof is made again because the policy changed meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -254,24 +258,29 @@ class Certifications(Requesting):
         *,
         always: bool,
         at_once: bool = False,
+        takes_over: bool = False,
         premises: Mapping[str, Any] = MappingProxyType({}),  # Any: of the evidence
     ) -> list[Certification]:
         """Make attempts for these segments, always or where the schedule makes a look.
 
         ``at_once``: Begin new families, however few audits there are.
+        ``takes_over``: Do so for a scorer that is about to serve where another one sends.
         """
-        attempts = []
+        attempts, expected = [], always or at_once or takes_over
         for key in keys:
             with self.begin(read_only=True) as transaction:
                 asked = self.questions.of(transaction, scorer, key)
                 before = last_attempt(transaction, asked.gate, scorer)
-                due = asked.due(self.questions.schedule, before, at_once=at_once)
+                first = before is None and asked.gate.sends_for_another(scorer)
+                due = asked.due(
+                    self.questions.schedule, before, at_once=at_once or (takes_over and first)
+                )
                 if due is None and not always:
                     continue
                 question = due or self.questions.on_demand(asked, before)
                 predicted = confidences_of(transaction, question)
                 few = len(predicted) < FEWEST_CONFIDENCES
-                if few and due is not None and due.gathered.other and not (always or at_once):
+                if few and due is not None and due.gathered.other and not expected:
                     continue  # audits of others came with the model; a look is not repeated
                 strata = strata_of(transaction, question)
                 values = values_of(transaction, question)
@@ -331,39 +340,24 @@ class Certifications(Requesting):
             )
         return changed
 
-    def activated(
-        self,
-        transaction: Transaction,
-        scorer: Scorer,
-        scores: Sequence[Score],
-        requested_by: str,
-    ) -> Policy:
-        """Put certificates of what serves from now on into force; return the policy.
+    def prove_ahead(self, scorer: Scorer, scores: Sequence[Score], requested_by: str) -> None:
+        """Make attempts for what is about to serve where a certificate is in force.
 
-        An attempt is made at once if a certificate is in force, so that sending goes on if the
-        audits of the same documents prove a threshold of the new scorer, too; otherwise by the
-        schedule.
+        So sending goes on if the audits of the same documents prove a threshold of it, too. Proofs
+        take seconds, so they come before the transaction that has it serve, and lock nothing. If
+        the policy changes all the time, the schedule makes these attempts later.
 
         ``scores``: The scorer's answers to documents that others answered.
         """
-        transaction.policies.lock()
-        transaction.certifications.add_scores(scores)
-        policy = transaction.policies.current()
-        if policy.certified:
-            for key in keys_of(policy):
-                question = self.questions.of(transaction, scorer, key)
-                gate = question.gate
-                before = last_attempt(transaction, gate, scorer)
-                sends = gate.sends and gate.state.certified_for != scorer
-                due = question.due(
-                    self.questions.schedule, before, at_once=before is None and sends
-                )
-                if due is not None:
-                    strata = strata_of(transaction, due)
-                    evidence = answer(due, confidences_of(transaction, question), strata)
-                    evidence = replace(evidence, values=values_of(transaction, question))
-                    self._add(transaction, ProofAttempt(self.new_id(), due, evidence), requested_by)
-        return adopt(transaction, scorer, version=self.new_id(), now=self.now())
+        with self.begin() as transaction:
+            transaction.certifications.add_scores(scores)
+            policy = transaction.policies.current()
+        if not policy.certified:
+            return
+        for _ in range(MOST_TRIES):
+            with suppress(StaleVersion):
+                self._try(scorer, keys_of(policy), requested_by, always=False, takes_over=True)
+                return
 
     def _store(self, attempt: ProofAttempt, requested_by: str) -> Certification:
         with self.begin() as transaction:
