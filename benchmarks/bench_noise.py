@@ -33,11 +33,11 @@ from setwise.models.calibration.robust_calibrators import (
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.lines import DataWarning
-from setwise.models.evaluation.reliability import ReliabilityCurve
 from setwise.models.evaluation.reports import CalibrationReport, report_calibration
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
+from setwise.models.results import ReliabilityCurve
 from setwise.models.sets.features import SetFeatureTable, concatenate_tables
 from setwise.models.training import assemble, fit_base
 

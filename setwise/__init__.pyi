@@ -9,7 +9,6 @@ from setwise.models.data.formats.layout import FileLayout as FileLayout
 from setwise.models.data.lines import DataError as DataError
 from setwise.models.data.lines import DataWarning as DataWarning
 from setwise.models.evaluation.evaluation import evaluate as evaluate
-from setwise.models.evaluation.judging import ScoreJudgement as ScoreJudgement
 from setwise.models.evaluation.judging import judge_scores as judge_scores
 from setwise.models.evaluation.label_table import LabelTable as LabelTable
 from setwise.models.evaluation.label_table import label_table as label_table
@@ -24,6 +23,7 @@ from setwise.models.options import TrainingWarning as TrainingWarning
 from setwise.models.predictions import RankedSet as RankedSet
 from setwise.models.predictions import SetPredictions as SetPredictions
 from setwise.models.predictor import SetPredictor as SetPredictor
+from setwise.models.results import ScoreJudgement as ScoreJudgement
 from setwise.models.storage.artifacts import load as load
 from setwise.models.storage.artifacts import save as save
 from setwise.models.storage.sealed_folder import ArtifactError as ArtifactError

@@ -6,15 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import patch
 
+from setwise.models.results import AutomationAt, Estimate, ScoreJudgement, SequenceStep
 from setwise.service.domain.accounts import ApiKey
 from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.breaker import Reset, Trip, TripCause, TripEvidence
-from setwise.service.domain.certification import (
-    Certification,
-    CertificationEvidence,
-    Scorer,
-    SequenceStep,
-)
+from setwise.service.domain.certification import Certification, CertificationEvidence, Scorer
 from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
@@ -30,20 +26,17 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.recalibration import Calibration, Noise
 from setwise.service.domain.recalibration.report import (
-    AutomationAt,
     AutomationChange,
     CalibrationMeasures,
     CalibrationReport,
     CalibratorComparison,
     ErrorsCorrected,
-    Estimate,
     GroupErrorRates,
     OriginalRows,
     RouteChange,
     RouteChanges,
     RoutesChanged,
     RowsUsed,
-    ScoreJudgement,
 )
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole

@@ -1,34 +1,15 @@
 """Plug-in estimate of the automation possible at a target."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise.models.evaluation.reliability import noisy_rows
 from setwise.models.guarantees.binomial import lower_bound
+from setwise.models.results import AutomationAt
 
 AUTOMATION_TARGETS = (0.8, 0.9, 0.95, 0.99)
 LEAST_ABOVE = 20
 """Minimum number of rows above a threshold to estimate its accuracy."""
-
-
-@dataclass(frozen=True)
-class Automation:
-    """Results of the lowest threshold whose estimated accuracy reaches a target."""
-
-    target: float
-    threshold: float | None  # None if no threshold reaches the target
-    coverage: float  # weighted share of the rows at or above it, in [0, 1]
-    accuracy: float | None  # of those rows, estimated; corrected for noise, it may exceed 1
-    # Exact 95 % lower bound of their accuracy; None if rows are weighted or noisy. The threshold
-    # was chosen on them, which it does not count.
-    accuracy_low: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain numbers."""
-        return asdict(self)
 
 
 def automation_at(
@@ -40,7 +21,7 @@ def automation_at(
     beta: ArrayLike = 0.0,
     sample_weight: ArrayLike | None = None,
     least: int = LEAST_ABOVE,
-) -> Automation:
+) -> AutomationAt:
     """Find the lowest threshold with an estimated accuracy of ``target``.
 
     It is chosen and evaluated on the same rows, so it has no guarantee for new ones; for guaranteed
@@ -78,10 +59,10 @@ def automation_at(
     ends[: least - 1] = False
     reached = np.flatnonzero(ends & (accuracy >= target))
     if len(reached) == 0:
-        return Automation(target, None, 0.0, None)
+        return AutomationAt(target, None, 0.0, None)
     last = reached[-1]
     is_plain = bool(np.isin(rows.target, (0.0, 1.0)).all() and (rows.weight == 1.0).all())
-    return Automation(
+    return AutomationAt(
         target,
         float(sorted_confidence[last]),
         float(mass[last] / mass[-1]),

@@ -16,8 +16,7 @@ References
    Uncertainty Calibration", NeurIPS 2019.
 """
 
-from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, stdtrit
 
 from setwise.models.evaluation.reliability import draw_reliability, noisy_rows
-from setwise.models.evaluation.reports import Estimate
 from setwise.models.evaluation.scoring import N_BUCKETS
 from setwise.models.figures.numerals import percent
 from setwise.models.guarantees.binomial import lower_bound, upper_bound
 from setwise.models.guarantees.checked import checked_confidences, checked_flags
+from setwise.models.results import Estimate, ScoreJudgement, ScoreVerdict
 
 Floats = NDArray[np.float64]
 
@@ -57,19 +56,6 @@ _BOOTSTRAPS = 300
 _GRID = 2_000  # steps of the AUROC
 
 
-class ScoreVerdict(StrEnum):
-    """Whether a confidence can decide what to send."""
-
-    ROUTES = "routes"
-    MISCALIBRATED = "miscalibrated"  # ranks, but its numbers are off
-    RANKS_LITTLE = "ranks-little"  # more than by chance, and too little to decide anything
-    DOES_NOT_RANK = "does-not-rank"  # right and wrong answers get the same numbers
-    RANKS_WRONG_WAY = "ranks-wrong-way"  # wrong answers get the higher numbers
-    NOT_ENOUGH = "not-enough"  # answers to tell whether it ranks
-    CONSTANT = "constant"
-    TOO_FEW = "too-few"  # answers, or right or wrong ones among them
-
-
 _CHECK = "Evaluate more documents with “setwise evaluate”, or have more reviewed on the desk."
 _LEARN = "Learn another with “setwise train”, from more or newer documents."
 ADVICE = {
@@ -91,105 +77,66 @@ ADVICE = {
 """What to do next, by verdict: a command or a page for each."""
 
 
-@dataclass(frozen=True)
-class ScoreJudgement:
-    """What a confidence is worth; see `judge_scores`. Print it for a sentence.
+def _sentence(judged: ScoreJudgement) -> str:
+    """Return the verdict and what to do about it."""
+    if judged.verdict is ScoreVerdict.CONSTANT and judged.n_right == judged.n:
+        return f"{_finding(judged)} None was wrong, so that nothing has to be told apart."
+    return f"{_finding(judged)} {ADVICE[judged.verdict]}"
 
-    Attributes
-    ----------
-    verdict : ScoreVerdict
-    n, n_right, n_distinct : int
-        Answers, right ones, and different confidences.
-    low, high : float
-        Between them lie nine of ten confidences.
-    auroc : Estimate or None
-        Probability that a right answer has a higher confidence than a wrong one; ties count half.
-        None unless both kinds are there.
-    aurc : Estimate
-        Mean share of errors over all shares sent; 0 is best.
-    ece : Estimate
-        Expected calibration error over 15 bins of equal mass; 0 is best. Even a true confidence
-        shows some by chance.
-    alignment_error : float
-        As in the papers: 10 bins of equal width, squared.
-    calibrated_p : float
-        p-value of "the confidences are the true probabilities", in (0, 1].
 
-    Of fewer than 30 answers, intervals reach from 0 to 1, and the p-value is 1.
-    """
+def _finding(judged: ScoreJudgement) -> str:  # noqa: PLR0911 -- a sentence for each verdict
+    span = f"nine of ten values between {judged.low:.3g} and {judged.high:.3g}"
+    match judged.verdict:
+        case ScoreVerdict.TOO_FEW:
+            wrong = judged.n - judged.n_right
+            return f"Too few to judge: {judged.n_right:,} right and {wrong:,} wrong answers."
+        case ScoreVerdict.CONSTANT:
+            low, high = (
+                bound(judged.n_right, judged.n, (1.0 - LEVEL) / 2.0)
+                for bound in (lower_bound, upper_bound)
+            )
+            return (
+                f"Constant ({judged.low:.3g}, where {percent(float(low))} to "
+                f"{percent(float(high))} are right)."
+            )
+        case ScoreVerdict.NOT_ENOUGH:
+            told = f"Not enough to tell yet whether it ranks ({_ranking(judged)}){_off(judged)}"
+            return f"{told}."
+        case ScoreVerdict.RANKS_WRONG_WAY:
+            ranking = f"{_ranking(judged)}; {span}"
+            return f"Ranks the wrong way: wrong answers are surer ({ranking}){_off(judged)}."
+        case ScoreVerdict.DOES_NOT_RANK:
+            fit = "Calibrated, but" if _fits(judged) else "Its numbers are off, and it"
+            return f"{fit} cannot tell right from wrong ({_ranking(judged)}; {span})."
+        case ScoreVerdict.RANKS_LITTLE:
+            ranking = f"{_ranking(judged)}; {span}"
+            return f"Ranks too little to decide what to send ({ranking}){_off(judged)}."
+        case ScoreVerdict.MISCALIBRATED:
+            return (
+                f"Ranks{_how_well(judged)} ({_ranking(judged)}), but its numbers are off (ECE "
+                f"{_interval(judged.ece)})."
+            )
+        case ScoreVerdict.ROUTES:
+            return f"Routes: it ranks ({_ranking(judged)}), and its numbers fit."
 
-    verdict: ScoreVerdict
-    n: int
-    n_right: int
-    n_distinct: int
-    low: float
-    high: float
-    auroc: Estimate | None
-    aurc: Estimate
-    ece: Estimate
-    alignment_error: float
-    calibrated_p: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return numbers, strings and mappings for JSON, among them the ``sentence``."""
-        return {**asdict(self), "sentence": str(self)}
+def _fits(judged: ScoreJudgement) -> bool:
+    """Whether nothing speaks against the numbers, or little enough."""
+    return judged.calibrated_p >= 1.0 - LEVEL or judged.ece.value <= TOLERATED_ECE
 
-    def __str__(self) -> str:
-        """Return the verdict and what to do about it, as sentences."""
-        if self.verdict is ScoreVerdict.CONSTANT and self.n_right == self.n:
-            return f"{self._finding()} None was wrong, so that nothing has to be told apart."
-        return f"{self._finding()} {ADVICE[self.verdict]}"
 
-    def _finding(self) -> str:  # noqa: PLR0911 -- a sentence for each verdict
-        span = f"nine of ten values between {self.low:.3g} and {self.high:.3g}"
-        match self.verdict:
-            case ScoreVerdict.TOO_FEW:
-                wrong = self.n - self.n_right
-                return f"Too few to judge: {self.n_right:,} right and {wrong:,} wrong answers."
-            case ScoreVerdict.CONSTANT:
-                low, high = (
-                    bound(self.n_right, self.n, (1.0 - LEVEL) / 2.0)
-                    for bound in (lower_bound, upper_bound)
-                )
-                return (
-                    f"Constant ({self.low:.3g}, where {percent(float(low))} to "
-                    f"{percent(float(high))} are right)."
-                )
-            case ScoreVerdict.NOT_ENOUGH:
-                told = f"Not enough to tell yet whether it ranks ({self._ranking()}){self._off()}"
-                return f"{told}."
-            case ScoreVerdict.RANKS_WRONG_WAY:
-                ranking = f"{self._ranking()}; {span}"
-                return f"Ranks the wrong way: wrong answers are surer ({ranking}){self._off()}."
-            case ScoreVerdict.DOES_NOT_RANK:
-                fit = "Calibrated, but" if self.fits else "Its numbers are off, and it"
-                return f"{fit} cannot tell right from wrong ({self._ranking()}; {span})."
-            case ScoreVerdict.RANKS_LITTLE:
-                ranking = f"{self._ranking()}; {span}"
-                return f"Ranks too little to decide what to send ({ranking}){self._off()}."
-            case ScoreVerdict.MISCALIBRATED:
-                return (
-                    f"Ranks{self._how_well()} ({self._ranking()}), but its numbers are off (ECE "
-                    f"{_interval(self.ece)})."
-                )
-            case ScoreVerdict.ROUTES:
-                return f"Routes: it ranks ({self._ranking()}), and its numbers fit."
+def _off(judged: ScoreJudgement) -> str:
+    return "" if _fits(judged) else f", and its numbers are off (ECE {_interval(judged.ece)})"
 
-    @property
-    def fits(self) -> bool:
-        """Whether nothing speaks against the numbers, or little enough."""
-        return self.calibrated_p >= 1.0 - LEVEL or self.ece.value <= TOLERATED_ECE
 
-    def _off(self) -> str:
-        return "" if self.fits else f", and its numbers are off (ECE {_interval(self.ece)})"
+def _how_well(judged: ScoreJudgement) -> str:
+    return " well" if judged.auroc is not None and judged.auroc.value >= GOOD_AUROC else ""
 
-    def _how_well(self) -> str:
-        return " well" if self.auroc is not None and self.auroc.value >= GOOD_AUROC else ""
 
-    def _ranking(self) -> str:
-        if self.auroc is None:
-            return "no AUROC"
-        return f"AUROC {_interval(self.auroc)}"
+def _ranking(judged: ScoreJudgement) -> str:
+    if judged.auroc is None:
+        return "no AUROC"
+    return f"AUROC {_interval(judged.auroc)}"
 
 
 def _interval(estimate: Estimate) -> str:
@@ -302,8 +249,10 @@ def judge_scores(
         ).p_value
         if n_draws
         else 1.0,
+        sentence="",
     )
-    return replace(judged, verdict=_verdict(judged))
+    judged = replace(judged, verdict=_verdict(judged))
+    return replace(judged, sentence=_sentence(judged))
 
 
 def _verdict(judged: ScoreJudgement) -> ScoreVerdict:
@@ -319,7 +268,7 @@ def _verdict(judged: ScoreJudgement) -> ScoreVerdict:
         return ScoreVerdict.NOT_ENOUGH if useful else ScoreVerdict.DOES_NOT_RANK
     if judged.auroc.value < LEAST_AUROC:
         return ScoreVerdict.RANKS_LITTLE
-    return ScoreVerdict.ROUTES if judged.fits else ScoreVerdict.MISCALIBRATED
+    return ScoreVerdict.ROUTES if _fits(judged) else ScoreVerdict.MISCALIBRATED
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, vstack
 
-from setwise.models.evaluation.automation import AUTOMATION_TARGETS, Automation, automation_at
-from setwise.models.evaluation.judging import ScoreJudgement, judge_scores
+from setwise.models.evaluation.automation import AUTOMATION_TARGETS, automation_at
+from setwise.models.evaluation.judging import judge_scores
 from setwise.models.evaluation.label_table import LabelTable
 from setwise.models.evaluation.rankings import average_precision, precision_at
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.guarantees.binomial import lower_bound, upper_bound
+from setwise.models.results import AutomationAt, ScoreJudgement
 from setwise.models.sets.candidates import CandidateSets
 
 Floats = NDArray[np.float64]
@@ -67,7 +68,7 @@ class Metrics:
         See :func:`~evaluation.scoring.score_calibration`; log loss in nats, at least 0.
     judgement : ScoreJudgement
         Whether the confidence can decide what to send; AUROC, AURC and ECE with intervals.
-    automation : tuple of Automation
+    automation : tuple of AutomationAt
         One per target.
     train_seconds, train_cpu_seconds, predict_seconds, documents_per_second : float or None
         At least 0; None where unknown.
@@ -106,7 +107,7 @@ class Metrics:
     alignment_error: float
     log_loss: float
     judgement: ScoreJudgement
-    automation: tuple[Automation, ...]
+    automation: tuple[AutomationAt, ...]
     train_seconds: float | None = None
     train_cpu_seconds: float | None = None
     predict_seconds: float | None = None

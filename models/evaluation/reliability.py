@@ -21,32 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.calibration.losses import checked_rates, shifted_target
 from setwise.models.labels.isotonic import IsotonicCurve, isotonic_levels
+from setwise.models.results import ReliabilityCurve
 
 Floats = NDArray[np.float64]
 
 N_RESAMPLES = 200
 _MOST_POINTS = 101  # of the curve, enough for a plot
-
-
-@dataclass(frozen=True)
-class ReliabilityCurve:
-    """A reliability curve with the consistency band of true confidences."""
-
-    # Where the curve is given, rising; quantiles of the confidences, in [0, 1].
-    confidence: tuple[float, ...]
-    accuracy: tuple[float, ...]  # the curve there, in [0, 1]
-    # low and high: the consistency band there, point by point.
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    level: float  # share of honest curves inside the band at each point
-    p_value: float  # of the hypothesis that the confidences are true, in (0, 1]
-    # miscalibration, discrimination and uncertainty: Brier score = miscalibration - discrimination
-    # + uncertainty.
-    miscalibration: float
-    discrimination: float
-    uncertainty: float
-    # Miscalibration beyond what honest confidences of this number would show; can be negative.
-    debiased_miscalibration: float
 
 
 def draw_reliability(

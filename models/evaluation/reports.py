@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from setwise.models.evaluation.reliability import (
     N_RESAMPLES,
     NoisyRows,
-    ReliabilityCurve,
     draw_reliability,
     noisy_rows,
 )
 from setwise.models.evaluation.scoring import N_BUCKETS
+from setwise.models.results import ConfidenceBucket, Estimate, ReliabilityCurve
 
 Floats = NDArray[np.float64]
 
@@ -29,29 +29,6 @@ LEVEL = 0.9
 """Level of all intervals and of the band."""
 
 _BOOTSTRAPS = 500
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number and its bootstrap interval."""
-
-    # value, low and high: what cannot be negative in truth may be in the estimate: then it does not
-    # differ from 0.
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class ConfidenceBucket:
-    """One bucket of confidence."""
-
-    # low and high: its bounds.
-    low: float
-    high: float
-    n: int  # rows in it
-    confidence: float  # their mean confidence
-    accuracy: float  # their accuracy, corrected for noise; may leave [0, 1] where rows are few
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from setwise.models.figures.chart import Axis, ChartFrame, Tick, percent_ticks
 from setwise.models.figures.marks import Intervals, Mark, RuleMark
 from setwise.models.figures.numerals import confidence, exactly, percent
 from setwise.models.figures.picture import Picture, picture
+from setwise.models.guarantees.strata import accuracy_of, bound_of
+from setwise.models.results import SequenceStep
 
 if TYPE_CHECKING:
-    from setwise.models.guarantees.certificates import CertificationEvidence, SequenceStep
+    from setwise.models.guarantees.certificates import CertificationEvidence
 
 _MOST_STEPS = 30
 """Tests that are drawn of a long sequence."""
@@ -48,7 +50,7 @@ def draw_certificate(evidence: "CertificationEvidence") -> Picture:
         marks.append(
             Intervals(
                 [
-                    (steps[k].coverage, steps[k].accuracy, bounds[k], steps[k].accuracy)
+                    (steps[k].coverage, accuracy_of(steps[k]), bounds[k], accuracy_of(steps[k]))
                     for k in rows
                 ],
                 kind.tone,
@@ -80,7 +82,7 @@ def draw_certificate(evidence: "CertificationEvidence") -> Picture:
     )
 
 
-def _across(steps: Sequence["SequenceStep"]) -> Axis:
+def _across(steps: Sequence[SequenceStep]) -> Axis:
     """Return the axis of the shares that were tested, with their thresholds."""
     title = "confidence from which answers are sent, and their share"
     if not steps:
@@ -94,19 +96,19 @@ def _across(steps: Sequence["SequenceStep"]) -> Axis:
     return Axis(low - margin, high + margin, ticks, title)
 
 
-def _outcome(step: "SequenceStep", evidence: "CertificationEvidence") -> _Kind:
+def _outcome(step: SequenceStep, evidence: "CertificationEvidence") -> _Kind:
     if not step.p_value <= evidence.test_risk:
         return _NOT_PROVED
     return _DRIFTING if step.drifting(evidence.target) else _PROVED
 
 
-def _bound(step: "SequenceStep", evidence: "CertificationEvidence") -> float:
+def _bound(step: SequenceStep, evidence: "CertificationEvidence") -> float:
     """Return the bound of a step; a proof that rests on more than it gives the target."""
-    bound = step.bound(evidence.test_risk)
+    bound = bound_of(step, evidence.test_risk)
     return max(bound, evidence.target) if step.p_value <= evidence.test_risk else bound
 
 
-def _says(step: "SequenceStep", bound: float) -> str:
+def _says(step: SequenceStep, bound: float) -> str:
     return (
         f"From {confidence(step.threshold)} up, {percent(step.coverage)} of the answers: "
         f"{step.n_good:,} of {step.n_audits:,} checked ones were found right, at least "
@@ -114,7 +116,7 @@ def _says(step: "SequenceStep", bound: float) -> str:
     )
 
 
-def _spread(steps: Sequence["SequenceStep"], most: int) -> list["SequenceStep"]:
+def _spread(steps: Sequence[SequenceStep], most: int) -> list[SequenceStep]:
     """Return some steps in even distances, with the last two: they show where it ends."""
     if len(steps) <= most:
         return [*steps]

@@ -14,9 +14,10 @@ from setwise.models.guarantees.certificates import (
     CertificateRefusal,
     Certification,
     RefusalReason,
-    SequenceStep,
 )
 from setwise.models.guarantees.checked import checked_confidences
+from setwise.models.guarantees.strata import accuracy_of, bound_of
+from setwise.models.results import SequenceStep
 
 Floats = NDArray[np.float64]
 
@@ -217,8 +218,8 @@ def walk(
         n_above=lowest.n_audits,
         n_good=lowest.n_good,
         p_value=lowest.p_value,
-        accuracy=lowest.accuracy,
-        accuracy_bound=max(claim.target, lowest.bound(claim.test_risk)),
+        accuracy=accuracy_of(lowest),
+        accuracy_bound=max(claim.target, bound_of(lowest, claim.test_risk)),
         next_audits=further.further,
         next_coverage=further.coverage,
     )

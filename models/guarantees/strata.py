@@ -41,6 +41,7 @@ from scipy import special
 
 from setwise.models.guarantees.binomial import lower_bound, upper_bound
 from setwise.models.guarantees.joint import Sample, accuracy_bound, best_found
+from setwise.models.results import SequenceStep
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -352,3 +353,28 @@ def _choices(n: int, count: Floats) -> Floats:
     return np.asarray(
         special.gammaln(n + 1.0) - special.gammaln(count + 1.0) - special.gammaln(n - count + 1.0)
     )
+
+
+def counts_of(step: SequenceStep) -> Sample:
+    """Return a step's counts, as `models.guarantees.joint` reads them, without thin audits."""
+    found_wrong = step.n_audits - step.n_good - step.n_missed - step.thin_wrong
+    return Sample(step.n_audits - step.thin_audits, found_wrong, step.n_missed, step.reread_rate)
+
+
+def thin_of(step: SequenceStep) -> ThinSample | None:
+    """Return the audits that were drawn at a lower rate; None with one rate."""
+    if step.documents == 0:
+        return None
+    return ThinSample(step.thin_audits, step.thin_wrong, step.thin_documents, step.documents)
+
+
+def accuracy_of(step: SequenceStep) -> float:
+    """Return the estimated accuracy of what is sent from a step's threshold up, in [0, 1]."""
+    rich, thin = counts_of(step), thin_of(step)
+    return rich.accuracy if thin is None else thin.accuracy(rich)
+
+
+def bound_of(step: SequenceStep, risk: float) -> float:
+    """Return a lower confidence bound of that accuracy, in [0, 1]."""
+    rich, thin = counts_of(step), thin_of(step)
+    return accuracy_bound(rich, risk) if thin is None else thin.accuracy_bound(rich, risk)

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from setwise.service.domain.errors import FieldFault
-from setwise.service.domain.shown import Shown
 from setwise.service.domain.text import name_faults
+from setwise.shown import Shown
 
 DEFAULT_GROUP = "default"
 """Group of annotators who were never assigned one; it always exists."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, Self
 
 from setwise.service.domain.accounts.callers import Caller
-from setwise.service.domain.shown import Shown
+from setwise.shown import Shown
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reports import Share
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import READING_TIME
-from setwise.service.domain.shown import Probability, Shown
+from setwise.shown import Probability, Shown
 
 
 class TripCause(StrEnum):

@@ -20,10 +20,10 @@ from setwise.service.domain.predictions import (
 from setwise.service.domain.reviews import Annotation, ReviewTask, Skip
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.routing.segments import Segment, value_of
-from setwise.service.domain.shown import Probability, Shown
 from setwise.service.domain.text import is_id, text_faults
 from setwise.service.domain.truth import contradicted
 from setwise.service.domain.webhooks import Delivery, DeliveryState, Message
+from setwise.shown import Probability, Shown
 from setwise.spelling import spelled
 
 LONGEST_COMMENT = 4_000

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.shown import Shown
+from setwise.shown import Shown
 
 
 class Reading(StrEnum):

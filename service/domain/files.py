@@ -22,7 +22,6 @@ from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import ANSWERS, PRIORITIES, Document, Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
-from setwise.service.domain.shown import Shown, members, names
 from setwise.service.domain.text import (
     RepeatedName,
     each_once,
@@ -31,6 +30,7 @@ from setwise.service.domain.text import (
     instant_in,
     is_id,
 )
+from setwise.shown import Shown, members, names
 
 # Files of documents
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Decision, Prediction, Reason, ScoredSet
-from setwise.service.domain.shown import Shown
+from setwise.shown import Shown
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.labels import shown_set
 from setwise.service.domain.predictions import Decision, Prediction, size_faults
 from setwise.service.domain.reviews import Annotation, ReviewKind
-from setwise.service.domain.shown import Shown
 from setwise.service.domain.text import MOST_HINTED, name_faults, nearest
+from setwise.shown import Shown
 
 LONGEST_SOURCE = 100
 LONGEST_LABEL = 500

@@ -14,7 +14,6 @@ from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.errors import FieldFault, first_faults
 from setwise.service.domain.routing.audits import NOT_DRAWN, Selection, normal_form
 from setwise.service.domain.routing.rules import EARLIER_VERSIONS
-from setwise.service.domain.shown import Probability, Shown
 from setwise.service.domain.text import (
     json_faults,
     name_faults,
@@ -22,6 +21,7 @@ from setwise.service.domain.text import (
     unnameable,
     unstorable,
 )
+from setwise.shown import Probability, Shown
 from setwise.spelling import escaped, spelled, spelled_keys
 
 LONGEST_DOCUMENT_ID = 200

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from setwise.service.domain.evidence import Cell, Evidence, confident, in_view
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.shown import Probability, Shown
+from setwise.shown import Probability, Shown
 
 UNDECIDED = (
     "An auditor's contradiction counts as wrong until a lead decides on it. The breaker and "

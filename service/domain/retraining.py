@@ -9,7 +9,7 @@ from typing import Any, Self
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.recalibration import Noise
-from setwise.service.domain.shown import Probability, Shown
+from setwise.shown import Probability, Shown
 
 LEAST_DOCUMENTS = 200
 """Documents with labels needed for a fit."""

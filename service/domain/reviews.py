@@ -11,7 +11,7 @@ from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.predictions import Candidate, Document, Prediction
 from setwise.service.domain.routing.audits import READING_TIME
-from setwise.service.domain.shown import Shown
+from setwise.shown import Shown
 
 SKIPS_BEFORE_ESCALATION = 2
 """A task that this many people have skipped waits for a lead."""

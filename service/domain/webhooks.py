@@ -22,8 +22,8 @@ from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
-from setwise.service.domain.shown import Probability, Shown
 from setwise.service.domain.text import instant, name_faults
+from setwise.shown import Probability, Shown
 
 LONGEST_URL = 2_000
 LONGEST_DESCRIPTION = 200

@@ -21,7 +21,6 @@ from setwise.service.domain.errors import (
     InvalidRequest,
     StaleVersion,
 )
-from setwise.service.domain.shown import Shown
 from setwise.service.services.analysis.noise import (
     GroupReport,
     NoiseRate,
@@ -32,6 +31,7 @@ from setwise.service.services.analysis.noise import (
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.database import WallClock
 from setwise.service.stores.transaction import Transaction
+from setwise.shown import Shown
 
 RECENTLY = timedelta(weeks=4)
 """The time until now that the pace is about, unless another one is asked for."""

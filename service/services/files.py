@@ -47,7 +47,6 @@ from setwise.service.domain.predictions import (
     SubmissionOutcome,
 )
 from setwise.service.domain.reports import Span
-from setwise.service.domain.shown import members
 from setwise.service.domain.text import text_faults
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import (
@@ -68,6 +67,7 @@ from setwise.service.services.predictions import (
 )
 from setwise.service.stores.database import LeaseClock
 from setwise.service.stores.transaction import Transaction
+from setwise.shown import members
 
 SCORING = "scoring"
 EXPORT = "export"

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from setwise.service import api
 from setwise.service.api import http as openapi
 from setwise.service.api.http.problem_kinds import ALL_KINDS
-from setwise.service.domain.shown import Shown
 from setwise.service.domain.webhooks import SUBSCRIBABLE
+from setwise.shown import Shown
 from tests.api.example_recorder import FILE, written
 from tests.api.examples_journey import journey
 from tests.kit.edge import described

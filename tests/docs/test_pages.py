@@ -7,7 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from setwise.models.evaluation.judging import ADVICE, ScoreVerdict
+from setwise.models.evaluation.judging import ADVICE
+from setwise.models.results import ScoreVerdict
 from setwise.service.cli import app
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.webhooks import MessageType

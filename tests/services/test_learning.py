@@ -13,9 +13,9 @@ from setwise.service.domain.predictions import Document, Reason, ScoredSet
 from setwise.service.domain.retraining import Measured, Retrain
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, Lottery
-from setwise.service.domain.shown import members
 from setwise.service.services.analysis import retraining as analysis
 from setwise.service.services.retraining import Retraining
+from setwise.shown import members
 from tests import building
 from tests.building import predict_one
 from tests.fakes import FakePredictor, FakeStore

@@ -13,17 +13,18 @@ from scipy.sparse import csr_array
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.documents import PredictionInput
-from setwise.models.evaluation.automation import Automation, automation_at
+from setwise.models.evaluation.automation import automation_at
 from setwise.models.evaluation.confusions import ConfusedLabels, confused_labels
 from setwise.models.evaluation.evaluation import measure, reading, train_seconds
 from setwise.models.evaluation.explanation import weigh_terms
 from setwise.models.evaluation.metrics import Metrics
-from setwise.models.evaluation.reliability import ReliabilityCurve, draw_reliability
+from setwise.models.evaluation.reliability import draw_reliability
 from setwise.models.evaluation.report.remarks import remarks_on
 from setwise.models.evaluation.report.slices import Slice, slices_by_length, slices_of
 from setwise.models.guarantees.certificates import Certificate, Certification
 from setwise.models.guarantees.certify import certify
 from setwise.models.predictor import SetPredictor
+from setwise.models.results import AutomationAt, ReliabilityCurve
 
 Progress = Callable[[float], None]
 Floats = NDArray[np.float64]
@@ -86,7 +87,7 @@ class ModelFindings:
         None for fewer than thirty documents.
     proof : Certificate or CertificateRefusal
         Of the target, with these documents as a random sample.
-    measured : Automation
+    measured : AutomationAt
         The lowest threshold that reaches the target on these documents, which proves nothing.
     errors : tuple of ConfidentError
         The most confident first.
@@ -109,7 +110,7 @@ class ModelFindings:
     right: Bools
     curve: ReliabilityCurve | None
     proof: Certification
-    measured: Automation
+    measured: AutomationAt
     errors: tuple[ConfidentError, ...]
     pairs: tuple[ConfusedLabels, ...]
     sizes: tuple[SizeAccuracy, ...]

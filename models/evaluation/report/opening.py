@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
-from setwise.models.evaluation.automation import Automation
 from setwise.models.evaluation.report.elements import tag
 from setwise.models.evaluation.report.findings import ModelFindings
 from setwise.models.figures.numerals import confidence, percent, plural
 from setwise.models.guarantees.binomial import lower_bound
 from setwise.models.guarantees.certificates import WHY_REFUSED, Certificate, Certification
+from setwise.models.results import AutomationAt
 
 _MOST_PLACES = 400
 """Thresholds among which the slider chooses."""
@@ -51,7 +51,7 @@ def _of_hundred(share: float) -> str:
     return f"{100 * share:.3g} of 100"
 
 
-def two_thresholds(measured: Automation, proof: Certification) -> str:
+def two_thresholds(measured: AutomationAt, proof: Certification) -> str:
     """Return the threshold that reaches the target here, and the one that is proved, as words."""
     target = percent(proof.target)
     if measured.threshold is None:

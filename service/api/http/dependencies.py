@@ -24,7 +24,6 @@ from setwise.service.api.http.streams import Streams, run_soon
 from setwise.service.api.schemas import Paged
 from setwise.service.domain.accounts.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.errors import Forbidden, Unauthenticated
-from setwise.service.domain.shown import Shown
 from setwise.service.domain.text import Page
 from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
@@ -32,6 +31,7 @@ from setwise.service.sign_in.oidc import OpenIdConnect
 from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionCookies, from_request
 from setwise.service.telemetry import ServiceMetrics
 from setwise.service.tracing import Tracing
+from setwise.shown import Shown
 
 
 @dataclass(frozen=True)

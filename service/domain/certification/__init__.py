@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, Self
 
+from setwise.models.results import SequenceStep
 from setwise.service.domain.effort import hours_of
-from setwise.service.domain.shown import Probability, Shown
+from setwise.shown import Probability, Shown
 
 MOST_PROVING = 0.9
 """Audits with a draw from here on only set the thresholds to prove, like what is not audited."""
@@ -18,45 +19,6 @@ class Scorer(NamedTuple):
 
     model_version: str
     calibrator_version: str
-
-
-@dataclass(frozen=True)
-class SequenceStep(Shown):
-    """A test of "what is sent from this threshold up misses the target"."""
-
-    threshold: Probability
-    coverage: Probability
-    """Share of the predictions at or above the threshold."""
-    n_audits: int
-    """Audits at or above the threshold."""
-    n_good: int
-    """Those of them that were not found wrong."""
-    n_missed: int
-    """Those of them that only a second reading found wrong."""
-    reread_rate: Probability
-    """The least probability of a second reading among them."""
-    p_value: Probability
-    """Upper bound of the probability of as good an outcome if the target is missed: by messages or,
-    if that is higher, by different documents.
-    """
-    recent_accuracy: float | None
-    """Estimated accuracy when the newest audit came."""
-    thin_audits: int = 0
-    """Those of the audits that were drawn at the lower rate; 0 with one rate."""
-    thin_wrong: int = 0
-    """Wrong ones among them."""
-    thin_documents: int = 0
-    """Documents at or above the threshold that they stand for."""
-    documents: int = 0
-    """Documents at or above the threshold, if there are two rates."""
-    n_different: int | None = None
-    """Of the audits, those of different documents: copies count once in a second test. Null, as the
-    next two, if no audit is of a copy.
-    """
-    n_different_good: int | None = None
-    """Those of them that were not found wrong."""
-    n_different_missed: int | None = None
-    """Those of them that only a second reading found wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)

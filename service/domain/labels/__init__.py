@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest, SimilarLabels
 from setwise.service.domain.predictions import size_faults
-from setwise.service.domain.shown import Shown
 from setwise.service.domain.text import hints, name_faults
+from setwise.shown import Shown
 from setwise.spelling import spelled
 
 UNNAMED = ""

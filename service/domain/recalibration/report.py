@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Self
 
-from setwise.service.domain.shown import Probability, Shown
+from setwise.models.results import (
+    AutomationAt,
+    ConfidenceBucket,
+    Estimate,
+    ReliabilityCurve,
+    ScoreJudgement,
+)
+from setwise.shown import Probability, Shown
 
 BETTER = 0.05
 """A calibrator counts as better, or worse, if the paired test's p-value is below this."""
@@ -65,83 +72,6 @@ class ErrorsCorrected(Shown):
 
 
 @dataclass(frozen=True)
-class Estimate(Shown):
-    """A number and its bootstrap interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class ConfidenceBucket(Shown):
-    """Rows of about the same confidence."""
-
-    low: Probability
-    high: Probability
-    n: int
-    confidence: Probability
-    """Mean of the rows."""
-    accuracy: float
-    """Corrected for errors of reviewers, so it may leave [0, 1] where rows are few."""
-
-
-@dataclass(frozen=True)
-class ReliabilityCurve(Shown):
-    """An isotonic curve of accuracy over confidence, and a consistency band."""
-
-    confidence: tuple[Probability, ...]
-    accuracy: tuple[Probability, ...]
-    low: tuple[Probability, ...]
-    high: tuple[Probability, ...]
-    level: Probability
-    """Share of honest curves inside the band at each point."""
-    p_value: Probability
-    """Of the hypothesis that the confidences are true."""
-    miscalibration: float
-    """The Brier score is this, less `discrimination`, plus `uncertainty`."""
-    discrimination: float
-    uncertainty: float
-    debiased_miscalibration: float
-    """What goes beyond that of honest confidences; can be negative."""
-
-
-@dataclass(frozen=True)
-class ScoreJudgement(Shown):
-    """What the confidences are worth."""
-
-    verdict: Literal[
-        "routes",
-        "miscalibrated",
-        "ranks-little",
-        "does-not-rank",
-        "ranks-wrong-way",
-        "not-enough",
-        "constant",
-        "too-few",
-    ]
-    n: int
-    n_right: int
-    n_distinct: int
-    """Different confidences."""
-    low: Probability
-    """Nine of ten confidences lie between this and `high`."""
-    high: Probability
-    auroc: Estimate | None
-    """Probability that a right set has a higher confidence than a wrong one."""
-    aurc: Estimate
-    """Mean share of errors over all shares sent; 0 is best."""
-    ece: Estimate
-    """Expected calibration error over bins of equal mass; 0 is best."""
-    alignment_error: float
-    """Over bins of equal width, squared."""
-    calibrated_p: Probability
-    """Of the hypothesis that the confidences are true."""
-    sentence: str
-    """The verdict in words."""
-
-
-@dataclass(frozen=True)
 class CalibrationMeasures(Shown):
     """How good confidences are, on rows that the calibrator did not see.
 
@@ -171,21 +101,6 @@ class CalibrationMeasures(Shown):
     reliability: ReliabilityCurve | None = None
     level: Probability | None = None
     """Of all intervals and of the band."""
-
-
-@dataclass(frozen=True)
-class AutomationAt(Shown):
-    """The lowest threshold whose estimated accuracy reaches the target."""
-
-    target: Probability
-    threshold: Probability | None
-    """null if none does."""
-    coverage: Probability
-    """Share of the rows from it up."""
-    accuracy: float | None
-    """Of these rows, estimated; corrected for errors of reviewers, it may exceed 1."""
-    accuracy_low: Probability | None = None
-    """Lower bound; null if rows are weighted, or answers have errors."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from setwise.service.domain.routing.audits import (
     Lottery,
 )
 from setwise.service.domain.routing.rules import Metadata
-from setwise.service.domain.shown import Shown
+from setwise.shown import Shown
 
 
 @dataclass(frozen=True)

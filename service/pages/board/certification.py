@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from setwise.models.figures.numerals import confidence, exactly, percent, plain, plural
+from setwise.models.results import SequenceStep
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.breaker import (
     AuditCounts,
@@ -23,12 +24,7 @@ from setwise.service.domain.breaker import (
     TripCause,
     Watch,
 )
-from setwise.service.domain.certification import (
-    Certification,
-    CertificationEvidence,
-    NextAttempt,
-    SequenceStep,
-)
+from setwise.service.domain.certification import Certification, CertificationEvidence, NextAttempt
 from setwise.service.domain.documents import Audited
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages import documents

@@ -11,6 +11,7 @@ from fastapi import Response
 from markupsafe import Markup
 
 from setwise.models.figures.numerals import confidence, exactly, percent
+from setwise.models.results import AutomationAt, Estimate
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import ModelUnavailable
 from setwise.service.domain.recalibration import (
@@ -19,10 +20,8 @@ from setwise.service.domain.recalibration import (
     Noise,
 )
 from setwise.service.domain.recalibration.report import (
-    AutomationAt,
     CalibrationReport,
     CalibratorComparison,
-    Estimate,
     RouteChange,
     RoutesChanged,
 )

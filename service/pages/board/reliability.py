@@ -6,7 +6,8 @@ from dataclasses import replace
 from setwise.models.figures.chart import Axis, ChartFrame, chart, percent_ticks, round_ticks
 from setwise.models.figures.marks import Band, Diagonal, LineMark, Mark
 from setwise.models.figures.numerals import chance, plural
-from setwise.service.domain.recalibration.report import CalibrationReport, ReliabilityCurve
+from setwise.models.results import ReliabilityCurve
+from setwise.service.domain.recalibration.report import CalibrationReport
 from setwise.service.pages.figures.table import Figure, FigureColumn, Kind, Value
 
 NAME = "reliability"

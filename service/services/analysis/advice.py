@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from statistics import NormalDist
 
-from setwise.service.domain.shown import Shown
 from setwise.service.services.analysis.forecast import Forecast
+from setwise.shown import Shown
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.policy import Gate, Policy
 from setwise.service.domain.reports import Share, standing
-from setwise.service.domain.shown import Probability, Shown
 from setwise.service.services.analysis.accuracy import Largest, Sums, estimated, terms
+from setwise.shown import Probability, Shown
 
 MOST_DOCUMENTS = 50_000
 

@@ -3,12 +3,10 @@
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.recalibration import (
@@ -23,6 +21,7 @@ from setwise.models.evaluation.judging import judge_scores
 from setwise.models.evaluation.paired import compare_confidences
 from setwise.models.evaluation.reports import report_calibration
 from setwise.models.evaluation.shift import worth_after_shift
+from setwise.models.results import AutomationAt
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.service.domain.certification import Scorer
@@ -38,7 +37,6 @@ from setwise.service.domain.recalibration import (
     unvouched,
 )
 from setwise.service.domain.recalibration.report import (
-    AutomationAt,
     AutomationChange,
     CalibrationMeasures,
     CalibrationReport,
@@ -55,7 +53,6 @@ from setwise.service.services.ports import CalibratorStore, Predictor
 
 Floats = NDArray[np.float64]
 
-_MEASURES = TypeAdapter(CalibrationMeasures)
 
 N_FOLDS = 5
 
@@ -337,12 +334,11 @@ def measure(confidence: Floats, answers: ReviewOutcomes) -> CalibrationMeasures:
     }
     found = report_calibration(confidence, answers.agreed, **noise)
     judged = judge_scores(confidence, answers.agreed, **noise)
-    judgement = {**asdict(judged), "sentence": str(judged)}
-    return _MEASURES.validate_python({**asdict(found), "judgement": judgement})
+    return CalibrationMeasures(judgement=judged, **vars(found))
 
 
 def _automation(policy: Policy, confidence: Floats, answers: ReviewOutcomes) -> AutomationAt:
-    point = automation_at(
+    return automation_at(
         policy.target_accuracy,
         confidence,
         answers.agreed,
@@ -350,7 +346,6 @@ def _automation(policy: Policy, confidence: Floats, answers: ReviewOutcomes) -> 
         beta=answers.beta,
         sample_weight=answers.weight,
     )
-    return AutomationAt(**vars(point))
 
 
 def _routes_changed(

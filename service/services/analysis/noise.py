@@ -23,9 +23,9 @@ from setwise.models.guarantees.noise import (
 from setwise.models.guarantees.proportions import Proportion, weighted_proportion
 from setwise.service.domain.annotators import AnnotatorGroup, Rates
 from setwise.service.domain.evidence import CheckedDocument
-from setwise.service.domain.shown import Probability, Shown
 from setwise.service.domain.truth import Check
 from setwise.service.stores.transaction import Transaction
+from setwise.shown import Probability, Shown
 
 Floats = NDArray[np.float64]
 

@@ -14,12 +14,7 @@ from setwise.models.guarantees.paths.spending import (
     risk_on_demand,
     risk_spent,
 )
-from setwise.service.domain.certification import (
-    Certification,
-    CertificationEvidence,
-    Scorer,
-    SequenceStep,
-)
+from setwise.service.domain.certification import Certification, CertificationEvidence, Scorer
 from setwise.service.domain.certification.proofs import Bet, Gathered
 from setwise.service.domain.evidence import CheckedDocument, one_of_each
 from setwise.service.domain.policy import Gate, Policy
@@ -386,7 +381,7 @@ def answer(
         different=different,
     )
     return CertificationEvidence(
-        **{**vars(proof), "steps": tuple(SequenceStep(**vars(step)) for step in proof.steps)},
+        **vars(proof),
         family=None if look is None else question.place,
         audits_sha256=None if look is None else fingerprint(audits),
         certified=proof.certified,

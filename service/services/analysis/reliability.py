@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.reports import Share, Standing, standing
-from setwise.service.domain.shown import Probability, Shown
 from setwise.service.services.analysis.accuracy import share
+from setwise.shown import Probability, Shown
 
 BUCKETS = 10
 

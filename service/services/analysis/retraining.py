@@ -26,8 +26,8 @@ from setwise.service.domain.errors import InvalidRequest, NotEnoughReviews
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.recalibration import EXACT, Progress
 from setwise.service.domain.retraining import FIRST_TEXTS, LEAST_DOCUMENTS
-from setwise.service.domain.shown import members
 from setwise.service.services.analysis.marked import measure_marked
+from setwise.shown import members
 
 _READ: Mapping[str, Literal["text", "features"]] = {"text": "text", "vectors": "features"}
 _CONTENT = {

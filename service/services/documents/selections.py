@@ -18,7 +18,6 @@ from setwise.service.domain.files import (
     lines,
 )
 from setwise.service.domain.reviews import ReviewState, ReviewTask
-from setwise.service.domain.shown import Shown, members
 from setwise.service.domain.text import is_id
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.documents import checked, held_by
@@ -26,6 +25,7 @@ from setwise.service.services.predictions import disclose
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores.database import LeaseClock
 from setwise.service.stores.transaction import Transaction
+from setwise.shown import Shown, members
 
 MOST_EXPORTED = 100_000
 """Most documents in one file; exports of all predictions have no limit."""

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from setwise.models.evaluation.judging import LEAST_AUROC, N_BINS, ScoreVerdict, judge_scores
+from setwise.models.evaluation.judging import (
+    LEAST_AUROC,
+    LEVEL,
+    N_BINS,
+    TOLERATED_ECE,
+    judge_scores,
+)
+from setwise.models.results import ScoreVerdict
 
 
 def world(n=400, *, levels=None, seed=0):
@@ -232,4 +239,5 @@ def test_a_verdict_follows_from_the_interval_and_the_fit(seed, power, n):
         ranks = judged.auroc.low > 0.5 and judged.auroc.value >= LEAST_AUROC
         assert judged.auroc.low <= judged.auroc.value <= judged.auroc.high
         assert ranks == (judged.verdict in {ScoreVerdict.ROUTES, ScoreVerdict.MISCALIBRATED})
-        assert (judged.verdict is ScoreVerdict.ROUTES) == (ranks and judged.fits)
+        fits = judged.calibrated_p >= 1.0 - LEVEL or judged.ece.value <= TOLERATED_ECE
+        assert (judged.verdict is ScoreVerdict.ROUTES) == (ranks and fits)

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, log_loss
 
-from setwise.models.evaluation.automation import Automation, automation_at
+from setwise.models.evaluation.automation import automation_at
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.guarantees.binomial import lower_bound
+from setwise.models.results import AutomationAt
 
 JUDGED = st.lists(
     st.tuples(
@@ -68,13 +69,13 @@ def test_a_sure_mistake_costs_much_but_not_infinitely():
 
 @given(JUDGED, st.floats(0.01, 1))
 def test_automation_sends_most_while_keeping_the_target(pairs, target):
-    best = Automation(target, None, 0.0, None)
+    best = AutomationAt(target, None, 0.0, None)
     for threshold in sorted({confidence for confidence, _ in pairs}, reverse=True):
         sent = [correct for confidence, correct in pairs if confidence >= threshold]
         if sum(sent) / len(sent) >= target:
             low = float(lower_bound(sum(sent), len(sent), 0.05))
             accuracy = sum(sent) / len(sent)
-            best = Automation(target, threshold, len(sent) / len(pairs), accuracy, low)
+            best = AutomationAt(target, threshold, len(sent) / len(pairs), accuracy, low)
     c, v = zip(*pairs, strict=True)
     assert automation_at(target, c, v, least=1) == best
 

@@ -8,6 +8,7 @@ import pytest
 from setwise.models.guarantees.certificates import Certificate, CertificateRefusal
 from setwise.models.guarantees.certify import certify
 from setwise.models.guarantees.joint import accuracy_bound, p_value
+from setwise.models.guarantees.strata import accuracy_of, counts_of
 
 TARGET, RISK = 0.9, 0.1
 SVG = "{http://www.w3.org/2000/svg}"
@@ -29,15 +30,15 @@ def test_each_test_can_be_made_again_from_its_counts(reread_rate):
     certificate = proof(reread_rate=reread_rate)
     assert isinstance(certificate, Certificate)
     for step in certificate.steps[::6]:
-        again = p_value(step.sample, 1.0 - TARGET, RISK)
+        again = p_value(counts_of(step), 1.0 - TARGET, RISK)
         assert again == pytest.approx(step.p_value)
-        bound = accuracy_bound(step.sample, RISK)
+        bound = accuracy_bound(counts_of(step), RISK)
         assert (bound >= TARGET - 1e-4) == (step.p_value <= RISK)
-        assert p_value(step.sample, 1.0 - bound + 1e-4, RISK) <= RISK
-        assert p_value(step.sample, 1.0 - bound - 1e-4, RISK) > RISK
+        assert p_value(counts_of(step), 1.0 - bound + 1e-4, RISK) <= RISK
+        assert p_value(counts_of(step), 1.0 - bound - 1e-4, RISK) > RISK
     lowest = [step for step in certificate.steps if step.threshold == certificate.threshold]
     assert [step.coverage for step in lowest] == [certificate.coverage]
-    assert [step.accuracy for step in lowest] == [certificate.accuracy]
+    assert [accuracy_of(step) for step in lowest] == [certificate.accuracy]
 
 
 def drawn(evidence):

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from setwise.models.results import Estimate, ReliabilityCurve
 from setwise.service import services
 from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.recalibration.report import (
     CalibratorComparison,
-    Estimate,
-    ReliabilityCurve,
     RouteChange,
     RouteChanges,
 )
