@@ -145,6 +145,10 @@ class Filled:
         """Note what is wrong with a field."""
         self.faults.setdefault(name, []).append(detail)
 
+    def said(self) -> str:
+        """Return all that is wrong, for a page that does not show the fields."""
+        return " ".join(each for faults in self.faults.values() for each in faults)
+
     def read(self, model: type[Model], only: Sequence[str] = (), **more: object) -> Model | None:
         """Return the form as a model, or None after noting what is wrong with it.
 

@@ -423,6 +423,12 @@ class Labels(TakesLabels, Requesting):
         with self.begin(read_only=True) as transaction:
             return transaction.labels.used(labels)
 
+    def versions(self, caller: Caller, labels: Collection[str]) -> Mapping[str, int]:
+        """Return the versions of some labels, which a change names; those not stored are at 0."""
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        with self.begin(read_only=True) as transaction:
+            return transaction.labels.versions(labels)
+
     def follow(self, job: Job, progress: Progress) -> Mapping[str, object]:
         """Have the documents that are left name the label that stands for another one.
 

@@ -154,6 +154,11 @@ class LabelStore(Store):
         query = select(label, func.count()).where(label.in_(named)).group_by(label)
         return {name: int(number) for name, number in self._connection.execute(query)}
 
+    def versions(self, named: Collection[str]) -> dict[str, int]:
+        """Return the versions of those labels that are stored."""
+        query = select(_column.label, _column.version).where(_column.label.in_(named))
+        return {row.label: row.version for row in self._connection.execute(query)}
+
     def parents(self) -> dict[str, str]:
         """Return the label above each that has one."""
         query = select(_column.label, _column.parent).where(_column.parent.is_not(None))

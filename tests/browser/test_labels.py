@@ -1,5 +1,6 @@
 """Labels that the model lacks: added on the desk, decided by a lead, counted, learnt, predicted."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ from setwise.service.domain.labels import UNNAMED, Additions
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewKind
 from tests.browser.test_desk import choose, opened, shown
-from tests.browser.watching import assert_accessible, settle, until
+from tests.browser.watching import WIDE, Faults, assert_accessible, settle, until
 from tests.kit.browser import Site
 from tests.trained import FILLER, Artifacts
 
@@ -177,6 +178,41 @@ def test_a_late_correction_asks_before_it_adds_a_label(sign_in: SignIn, site: Si
     page.get_by_role("button", name="Correct", exact=True).click()
     decided = page.get_by_role("region", name="What was decided")
     expect(decided).to_contain_text("heat wave")
+
+
+def test_a_label_is_merged_in_its_row_and_fifty_take_two_screens(
+    sign_in: SignIn, site: Site, faults: Faults
+) -> None:
+    faults.expect("status of 422")
+    lead = site.caller("lead")
+    site.services.labels.add(lead, "\n".join(f"W{number:02} weather" for number in range(60)))
+    page = sign_in("lead", "/board/labels?query=weather")
+    page.set_viewport_size({"width": WIDE, "height": 900})
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(50)
+    assert all(30 <= each.bounding_box()["height"] <= 36 for each in rows.all())
+    assert rows.first.bounding_box()["y"] < 200
+    assert page.evaluate("document.documentElement.scrollHeight") <= 2 * 900
+    menu, last = page.locator("details.menu[open]"), page.locator("summary", has_text="Change W49")
+    last.click()
+    expect(menu).to_have_count(1)
+    expect(menu.get_by_role("button", name="Merge")).to_be_in_viewport(ratio=1)
+    assert_accessible(page)
+    page.keyboard.press("Escape")
+    expect(menu).to_have_count(0)
+    expect(last).to_be_focused()
+    for into in ("W0", "W01 weather"):
+        last.click() if into == "W0" else None
+        menu.get_by_label("The label that stands for it").fill(into)
+        menu.get_by_role("button", name="Merge").click()
+        page.get_by_role("button", name="Merge").click()
+        if into == "W0":
+            expect(menu.get_by_text("is not a label")).to_be_in_viewport()
+            expect(menu.get_by_label("The label that stands for it")).to_be_focused()
+            assert_accessible(page)
+    expect(page.get_by_role("status")).to_contain_text("The label is merged")
+    expect(page).to_have_url(re.compile("/board/labels[?]query=weather"))
+    assert site.services.labels.get(SYSTEM, "W49 weather").merged_into == "W01 weather"
 
 
 def test_a_label_that_may_name_a_person_is_removed_everywhere_after_an_erasure(

@@ -113,7 +113,8 @@ def _labels(service: Service, desk: Desk) -> Sending:
 def _label(verb: str, **fields: str) -> Callable[..., Sending]:
     def make(service: Service, _: Desk) -> Sending:
         service.services.labels.propose(ADMIN, "zzz", insist=True)
-        return Sending(f"/board/labels/label/{verb}", fields, "/board/labels/label?label=zzz")
+        page = "/label?label" if verb.startswith("label/") else "?query"
+        return Sending(f"/board/labels/{verb}", fields, f"/board/labels{page}=zzz")
 
     return make
 
@@ -209,11 +210,15 @@ BOARD: dict[str, Callable[[Service, Desk], Sending]] = {
     "/board/labels": lambda *_: Sending("/board/labels", {"text": "label,name\na,Asthma\n"}),
     "/board/labels/remove": _labels,
     "/board/start/labels": lambda *_: Sending("/board/start/labels", {"typed": "asthma\n"}),
-    "/board/labels/label/accept": _label("accept"),
-    "/board/labels/label/retire": _label("retire"),
-    "/board/labels/label/rename": _label("rename", name="yyy", sure="yes"),
-    "/board/labels/label/merge": _label("merge", into="a", sure="yes"),
-    "/board/labels/label/forget": _label("forget", sure="yes"),
+    "/board/labels/label/accept": _label("label/accept"),
+    "/board/labels/label/retire": _label("label/retire"),
+    "/board/labels/label/rename": _label("label/rename", name="yyy", sure="yes"),
+    "/board/labels/label/merge": _label("label/merge", into="a", sure="yes"),
+    "/board/labels/label/forget": _label("label/forget", sure="yes"),
+    "/board/labels/accept": _label("accept"),
+    "/board/labels/retire": _label("retire"),
+    "/board/labels/rename": _label("rename", name="yyy", sure="yes"),
+    "/board/labels/merge": _label("merge", into="a", sure="yes"),
     "/board/calibrators": _model("calibrators", page="/board/calibrators"),
     "/board/calibrators/rollback": _recalibrated,
     "/board/calibrators/{calibration_id}/activate": _model("calibrators/{}/activate", 2),

@@ -194,7 +194,7 @@ def _doer(frame: "Frame", page: BoardPage, action: Action) -> Callable[..., Resp
         call = replace(_call(request, visit), tried=action, filled=form)
         status, outcome = _attempt(action, call)
         if status is not None:
-            refusal = "" if action.heading else _said(form)
+            refusal = "" if action.heading else form.said()
             shown = page.show(call) if action.ask is None else _question(action.ask(call))
             if isinstance(shown, Response):
                 return shown
@@ -243,10 +243,6 @@ def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:
 
 def _question(question: Question) -> View:
     return View("", (question,), title=question.heading)
-
-
-def _said(form: Filled) -> str:
-    return " ".join(each for faults in form.faults.values() for each in faults)
 
 
 class Frame:

@@ -114,10 +114,10 @@ _IN_USE: Sequence[ui.Column[ApiKey]] = (
     ),
     ui.Column(
         "Change",
-        lambda key: ui.joined(
-            ui.row_link(f"{KEYS}/{key.id}/rotate", "Rotate", key.name),
-            " ",
-            ui.menu(key.name, ui.row_link(f"{KEYS}/{key.id}/revoke", "Revoke", key.name)),
+        lambda key: ui.Menu(
+            key.name,
+            [ui.row_link(f"{KEYS}/{key.id}/revoke", "Revoke", key.name)],
+            before=ui.row_link(f"{KEYS}/{key.id}/rotate", "Rotate", key.name),
         ),
         "acts",
     ),

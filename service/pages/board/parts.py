@@ -81,15 +81,6 @@ def row_link(address: str, label: str, of: str) -> Markup:
     ).format(address, label, of)
 
 
-def menu(of: str, *items: Markup) -> Markup:
-    """Return what is rarely done to a row, behind a button; screen readers hear whose it is."""
-    return Markup(
-        '<details class="menu"><summary class="button second compact">'
-        '<span aria-hidden="true">⋯</span><span class="unseen">Change {}</span></summary>'
-        "<div>{}</div></details>"
-    ).format(of, joined(*items))
-
-
 def text(content: object, kind: str = "") -> Markup:
     """Return a paragraph; ``kind`` is its class in the style sheet."""
     return Markup('<p class="{}">{}</p>').format(kind, content)
@@ -359,6 +350,19 @@ def _rows(inputs: Sequence[BoundInput]) -> list[list[BoundInput]]:
 
 
 @dataclass(frozen=True)
+class Menu(Part):
+    """What is rarely done to a row, behind a button; screen readers hear whose it is."""
+
+    macro = "menu"
+    of: str
+    items: Sequence[Piece]
+    """A form of it is drawn in a few lines, without its heading."""
+    before: Markup | str = ""
+    """What stands beside the button."""
+    open: bool = False
+
+
+@dataclass(frozen=True)
 class Question(Part):
     """What is asked before something happens that is hard to undo."""
 
@@ -399,6 +403,8 @@ class View:
     badge: Markup | None = None
     buttons: Sequence[Go | Press] = ()
     """For administrators, beside the heading."""
+    beside: Filters | None = None
+    """What narrows the page, in the line of the heading and a short ``lead``."""
     lead: object = ""
     terms: Sequence[str] = ()
     live: str = ""

@@ -25,7 +25,7 @@ from setwise.service.domain.retraining import RARE, Learning
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call
 from setwise.service.pages.board.jobs import JOBS
-from setwise.service.pages.board.labels import LABELS
+from setwise.service.pages.board.label_decisions import LABELS
 from setwise.service.pages.board.people import PEOPLE
 from setwise.service.pages.documents import address
 from setwise.service.pages.figures.learning import learning_curve

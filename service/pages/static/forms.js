@@ -87,6 +87,26 @@ document.addEventListener("change", ({ target }) => {
   else if (all && target.name === "id") all.checked = rows.every((one) => one.checked);
 });
 
+// What can be done to a row opens in sight, and closes as a menu does.
+const menus = () => document.querySelectorAll(".menu[open]");
+document.addEventListener(
+  "toggle",
+  ({ target }) => {
+    if (target.matches(".menu[open]")) target.lastElementChild.scrollIntoView({ block: "nearest" });
+  },
+  true, // the event does not bubble
+);
+document.addEventListener("click", ({ target }) => {
+  for (const menu of menus()) if (!menu.contains(target)) menu.open = false;
+});
+document.addEventListener("keydown", ({ key }) => {
+  if (key !== "Escape") return;
+  for (const menu of menus()) {
+    menu.open = false;
+    menu.firstElementChild.focus();
+  }
+});
+
 addEventListener("pageshow", () => {
   for (const form of document.forms) delete form.dataset.sent;
 });

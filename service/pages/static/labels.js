@@ -8,9 +8,11 @@ import { composing } from "./keys.js";
 
 const PAUSE_MS = 120;
 
-/** Offer the labels that match what is typed in an input; returns what asks for them. */
-function complete(input, name) {
-  const list = element("datalist", { id: `labels-of-${name}` });
+/** Offer the labels that match what is typed in an input; returns what asks for them.
+ *
+ * `place`: Which input of the page it is. */
+function complete(input, place) {
+  const list = element("datalist", { id: `labels-of-${place}` });
   input.setAttribute("list", list.id);
   input.after(list);
   let timer = 0;
@@ -31,7 +33,7 @@ function complete(input, name) {
 }
 
 /** Add labels to a box of lines by their names or parts of them. */
-function collect(box) {
+function collect(box, place) {
   const input = element("input", {
     type: "text",
     autocomplete: "off",
@@ -42,7 +44,7 @@ function collect(box) {
   const asked = element("p", { class: "hint", role: "status" });
   const takesNew = box.dataset.labels === "new";
   box.before(input, ...(takesNew ? [asked] : []));
-  const offer = complete(input, box.id);
+  const offer = complete(input, place);
   const add = (label, typed) => {
     const lines = box.value.split("\n").filter((line) => line.trim());
     if (label && !lines.includes(label)) box.value = [...lines, label].join("\n");
@@ -83,6 +85,6 @@ function choice(text, act) {
   return button;
 }
 
-for (const field of document.querySelectorAll("[data-labels]"))
-  if (field.localName === "textarea") collect(field);
-  else complete(field, field.id);
+for (const [place, field] of document.querySelectorAll("[data-labels]").entries())
+  if (field.localName === "textarea") collect(field, place);
+  else complete(field, place);

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
-from setwise.service.domain.labels import Additions, LabelState
+from setwise.service.domain.labels import Additions, LabelChange, LabelState
 from tests.browsing import Browser
 from tests.kit.edge import Service
 
@@ -114,17 +114,64 @@ def test_labels_wait_for_a_lead_with_who_proposed_them_and_where(
         assert (">flood &lt;1&gt;/2</a>" in listed) is there
 
 
-def test_a_row_of_the_catalogue_counts_documents_and_leads_to_decisions(
-    service: Service, lead: Browser
+def row(browser: Browser, query: str) -> str:
+    """Return the only row of the catalogue that matches a query."""
+    return browser.get(f"{LABELS}?{query}").text.rpartition("<tbody>")[2].partition("</tbody>")[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "acts"),
+    [
+        ("query=flood", ["rename", "merge", "accept", "retire"]),
+        ("query=L000", ["retire"]),
+        ("query=L001&state=retired", ["accept"]),
+    ],
+)
+def test_a_row_counts_documents_and_holds_what_can_be_decided(
+    service: Service, lead: Browser, query: str, acts: list[str]
 ) -> None:
     proposed(service, "flood")
-    shown = lead.get(f"{LABELS}?state=proposed").text.partition(">Catalogue<")[2]
-    assert re.search(r'<a href="/documents\?final_label=flood[^"]*">1</a>', shown)
-    for act in ("Rename", "Merge", "Decide"):
-        assert f'{act}<span class="unseen"> flood</span>' in shown
-    model = lead.get(f"{LABELS}?query=L000").text.partition(">Catalogue<")[2]
-    assert 'Retire<span class="unseen"> L000</span>' in model
-    assert "Rename" not in model, "a model's label keeps its name"
+    service.services.labels.change(SYSTEM, "L001", LabelChange(LabelState.RETIRED), 0)
+    shown = row(lead, query)
+    assert re.findall(rf'action="{LABELS}/(\w+)\?{query.replace("&", "&amp;")}"', shown) == acts
+    assert ('<a href="/documents?final_label=flood' in shown) is (query == "query=flood")
+    service.person("otto", Role.AUDITOR)
+    auditor = Browser(service)
+    auditor.sign_in("otto")
+    assert "<form" not in row(auditor, query)
+
+
+def test_a_decision_in_a_row_leads_back_to_the_list_as_it_was(
+    service: Service, lead: Browser
+) -> None:
+    proposed(service, "flod")
+    there = f"{LABELS}?query=fl&state=proposed"
+    named = {**fields(lead.get(there).text), "name": "flood"}
+    asked = lead.submit(f"{LABELS}/rename?query=fl&state=proposed", named)
+    assert "cannot be undone" in asked.text
+    assert f'href="{there.replace("&", "&amp;")}">Go back</a>' in asked.text
+    done = lead.submit(f"{LABELS}/rename?query=fl", {**named, **fields(asked.text)})
+    assert done.headers["location"] == f"{LABELS}?query=fl&done=label-renamed"
+    assert "The label is renamed" in lead.get(done.headers["location"]).text
+    assert state_of(service, "flood") is LabelState.ACCEPTED
+
+
+def test_a_refused_decision_in_a_row_keeps_the_row_open_with_what_was_typed(
+    service: Service, lead: Browser
+) -> None:
+    proposed(service, "flood", "gale")
+    sent = {**fields(lead.get(f"{LABELS}?query=flood").text), "into": "zzz", "sure": "yes"}
+    refused = lead.submit(f"{LABELS}/merge?state=proposed", sent)
+    _, _, menu = refused.text.partition('<details class="menu" name="menu" open>')
+    menu = menu.partition("</details>")[0]
+    assert (refused.status_code, "Change flood" in menu) == (422, True)
+    assert 'name="into" value="zzz"' in menu
+    assert "is not a label" in menu
+    assert fields(menu).keys() == {"csrf", "of", "version"}, "a second try is asked about again"
+    lead.submit(f"{LABELS}/retire", {**sent, "of": "gale"})
+    changed = lead.submit(f"{LABELS}/rename?query=gale", {**sent, "of": "gale", "name": "storm"})
+    assert changed.status_code == 412
+    assert '<p class="alert">Someone else changed this' in changed.text, "it is not in this list"
 
 
 def test_a_lead_accepts_and_retires_a_label_and_offers_it_again(

@@ -10,6 +10,7 @@ import pytest
 from setwise.service.domain.accounts.callers import SYSTEM, Permission, Role
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.recalibration.report import CalibratorComparison
+from setwise.service.pages.board.label_decisions import LABELS
 from setwise.service.pages.board.sections import SECTIONS
 from tests.browsing import Browser
 from tests.fakes import START
@@ -41,10 +42,13 @@ def test_a_stranger_is_sent_to_sign_in(service: Service) -> None:
 
 @pytest.mark.parametrize("role", [Role.AUDITOR, Role.LEAD])
 @pytest.mark.parametrize("address", [one.address for one in SECTIONS])
-def test_who_may_only_read_is_offered_no_change(service: Service, address: str, role: Role) -> None:
+def test_auditors_are_offered_no_change_and_leads_those_of_labels(
+    service: Service, address: str, role: Role
+) -> None:
     shown = browser_of(service, role).get(address).text
     main = shown.partition("<main")[2].partition("</main>")[0]
-    assert 'method="post"' not in main
+    decides = address == LABELS and role is Role.LEAD
+    assert ('method="post"' in main) is decides
 
 
 def routes(router: object) -> Iterator[object]:
