@@ -45,7 +45,7 @@ def test_a_lead_looks_at_another_threshold_before_anything_changes(
         ("admin", "/", 1),
         ("lead", "/cockpit", 1),
         ("admin", "/cockpit", 1),
-        ("lead", "/cockpit/details", 1.2),
+        ("lead", "/cockpit/details", 1),
     ],
 )
 def test_start_and_cockpit_fit_one_screen(

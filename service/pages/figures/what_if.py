@@ -145,7 +145,7 @@ def _figure(answer: WhatIf) -> Figure:
         Axis(0, 1, shares),
         right if work else None,
         width=WIDE,
-        height=230,
+        height=190,
     )
     line = LineMark([(at, worked / unit) for at, worked in work], "waiting dashed")
     return drawn(figure, frame, marks, on_right=[line])
