@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ import urllib3
 
 from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.retraining import FIRST_TEXTS, Measured
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.domain.shown import members
+from setwise.service.services.analysis import retraining as analysis
 from tests.api.test_files import run_jobs
 from tests.api.test_idempotency import (
     ADMIN_,
@@ -146,51 +150,85 @@ def body_of(models: Any, taken: inspect.Parameter, written: Any) -> Any:
     return kind.from_dict(written)
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.usefixtures("plain")
-def test_a_generated_client_succeeds_in_every_operation(service: Service, name: str) -> None:
-    request = request_for(name, service)
-    tag = OPERATIONS[name][2]
-    module = importlib.import_module(f"plain_client.api.{tag.replace('-', '_')}.{name}")
-    types, models = (
-        importlib.import_module(f"plain_client.{part}") for part in ("types", "models")
+def ask_plainly(service: Service, by: str, name: str, body: Any = None, /, **given: Any) -> Any:
+    """Return what the client by openapi-python-client reads of an operation."""
+    tag = OPERATIONS[name][2].replace("-", "_")
+    module = importlib.import_module(f"plain_client.api.{tag}.{name}")
+    types, models, clients = (
+        importlib.import_module(f"plain_client.{part}") for part in ("types", "models", "client")
     )
-    given = arguments(name, request)
-    parameters = inspect.signature(module.asyncio_detailed).parameters
-    if "content" in request:
-        given["body"] = types.File(payload=request["content"])
-    elif request.get("json") is not None:
-        given["body"] = body_of(models, parameters["body"], request["json"])
+    if isinstance(body, bytes):
+        given["body"] = types.File(payload=body)
+    elif body is not None:
+        taken = inspect.signature(module.asyncio_detailed).parameters["body"]
+        given["body"] = body_of(models, taken, body)
 
     async def call() -> Any:
-        client = importlib.import_module("plain_client.client").AuthenticatedClient(
+        client = clients.AuthenticatedClient(
             base_url="http://test",
-            token=service.secrets[request["by"]],
+            token=service.secrets[by],
             httpx_args={"transport": httpx.ASGITransport(app=service.app)},
         )
         return await module.asyncio_detailed(client=client, **given)
 
     answer = asyncio.run(call())
     assert answer.status_code < 300, answer.content
+    return answer
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.usefixtures("plain")
+def test_a_generated_client_succeeds_in_every_operation(service: Service, name: str) -> None:
+    request = request_for(name, service)
+    body = request.get("content", request.get("json"))
+    answer = ask_plainly(service, request["by"], name, body, **arguments(name, request))
     if answer.status_code != 204:
         assert answer.parsed is not None
         assert answer.content
 
 
 @pytest.mark.usefixtures("plain")
-def test_a_generated_client_reads_a_prediction_without_a_model(service: Service) -> None:
+def test_a_generated_client_takes_a_newcomer_from_labels_to_suggestions(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = partial(ask_plainly, service)
     service.predictors.predictor = None
-    sent = service.predict("Fever and cough.").json()
-    client = importlib.import_module("plain_client.client").AuthenticatedClient(
-        base_url="http://test",
-        token=service.secrets["client"],
-        httpx_args={"transport": httpx.ASGITransport(app=service.app)},
+    for label in ("a", "b"):
+        ask("lead", "propose_label", {"label": label})
+        tag = ask("lead", "get_label", name=label).headers["etag"]
+        ask("lead", "change_label", {"state": "accepted"}, name=label, if_match=tag)
+
+    one, *others = ({"text": f"Fever on ward {'i' * place}"} for place in range(FIRST_TEXTS + 1))
+    posted = ask("client", "predict", {"document": one})
+    made = posted.parsed
+    assert (posted.status_code, made.decision, made.reason) == (201, "review", "no_model")
+    assert (made.labels, made.confidence, made.model_version) == (None, None, None)
+    assert made.candidates == []
+    ask("client", "predict_batch", {"documents": others})
+
+    for _ in range(FIRST_TEXTS):
+        claimed = ask("reviewer", "claim_review")
+        assert claimed.parsed.candidates == []
+        tag = claimed.headers["etag"]
+        ask(
+            "reviewer",
+            "complete_review",
+            {"labels": ["a"]},
+            task_id=claimed.parsed.id,
+            if_match=tag,
+        )
+
+    # The worker's jobs, with a fit that is told beforehand.
+    measured = members(Measured(FIRST_TEXTS, 30, 20, 0.5, 0.8, 0.7, 0.4))
+    monkeypatch.setattr(
+        analysis, "fit_again", lambda *_, **__: {"documents": FIRST_TEXTS, "measured": measured}
     )
-    module = importlib.import_module("plain_client.api.predictions.get_prediction")
-    read = asyncio.run(module.asyncio(prediction_id=sent["id"], client=client))
-    assert (read.decision, read.reason) == ("review", "no_model")
-    assert (read.labels, read.confidence, read.model_version) == (None, None, None)
-    assert read.candidates == []
+    service.services.retraining.request_if_due()
+    run_jobs(service)
+    (model,) = ask("admin", "list_models").parsed.items
+    assert model.active
+    suggested = ask("reviewer", "claim_review").parsed.candidates[0]
+    assert (suggested.labels, suggested.confidence) == (["a", "b"], 0.9)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,14 @@ export const nothing: Request<"/v1/predictions"> = {};
 // @ts-expect-error -- this is no member of a document
 export const misspelt: Request<"/v1/predictions"> = { document: { txet: "Cough." } };
 
+// A newcomer has labels alone: they are proposed and accepted, and what waits has no candidates.
+export const label: Schemas["LabelProposal"] = { label: "wheat" };
+export const accepted: Schemas["LabelChangeRequest"] = { state: "accepted" };
+
+export function suggested(task: Schemas["ReviewTask"]): string[] | null {
+  return task.candidates?.[0]?.labels ?? null;
+}
+
 // An answer has all its members; without a model there is no label set and no confidence.
 export function threshold(prediction: Schemas["Prediction"]): number {
   if (prediction.confidence === null) return prediction.reason === "no_model" ? 0 : -1;
