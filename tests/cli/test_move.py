@@ -15,16 +15,19 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import OperationalError
 
+from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.documents import DocumentFilter
 from setwise.service.domain.predictions import Document
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import backup, migrate, revisions, rows, structure
 from setwise.service.stores.upkeep.rows import TableDigest
+from tests.building import predict_one
 from tests.cli.installation import fill
 from tests.cli.running import refusal, status
 from tests.kit.databases import ON_BOTH
-from tests.samples import add_predictions, prediction
+from tests.kit.installation import installed
+from tests.samples import add_predictions, change, prediction
 from tests.trained import Artifacts
 
 pytestmark = pytest.mark.slow
@@ -121,6 +124,46 @@ def test_an_archive_is_restored_into_the_other_kind_of_database(
     monkeypatch.setenv("SETWISE_DATABASE_URL", other_url)
     assert status("restore", tmp_path / "all.zip") == 0
     assert digests(other_url) == digests(here)
+
+
+@ON_BOTH
+@pytest.mark.parametrize("way", ["move", pytest.param("archive", marks=pytest.mark.verify)])
+def test_a_project_without_a_model_goes_on_in_the_other_kind_of_database(
+    here: str, other_url: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with installed(tmp_path / "data", here) as project:
+        project.application.registry.follow()
+        project.services.labels.add(SYSTEM, "grain\nwheat\n")
+        policy = project.services.policy.change(SYSTEM, change(target_accuracy=0.97), None)
+        client = project.services.keys.authenticate(project.secrets["client"])
+        made = predict_one(project.services.predictions, client, Document(text="wheat rose"))
+    if way == "move":
+        assert status("db", "move", other_url) == 0
+    else:
+        assert status("backup", tmp_path / "all.zip") == 0
+        monkeypatch.setenv("SETWISE_DATABASE_URL", other_url)
+        assert status("restore", tmp_path / "all.zip") == 0
+    assert digests(other_url) == digests(here)
+    with installed(tmp_path / "data", other_url, roles=()) as moved:
+        moved.secrets |= project.secrets
+        server = moved.start()
+        server.wait_until("/readyz")
+        with server.client("reviewer") as reviewer:
+            task = reviewer.post("/v1/reviews/claim")
+            assert task.json()["prediction_id"] == made.id
+            assert task.json()["candidates"] == []
+            labels = reviewer.get("/v1/labels").json()["items"]
+            assert [label["label"] for label in labels] == ["grain", "wheat"]
+            answer = reviewer.post(
+                f"/v1/reviews/{task.json()['id']}/complete",
+                json={"labels": ["wheat"]},
+                headers={"If-Match": task.headers["ETag"]},
+            )
+            assert answer.status_code == 200
+        with server.client("client") as sender:
+            later = sender.post("/v1/predictions", json={"document": {"text": "grain fell"}})
+            assert (later.status_code, later.json()["reason"]) == (201, "no_model")
+        assert moved.services.policy.get(SYSTEM) == policy
 
 
 @ON_BOTH
