@@ -100,7 +100,7 @@ PRESETS: dict[Preset, Extras] = {
 }
 
 DENSE_VOTERS = ("forest",)
-"""Voters of dense measurements alone, see `FeatureScaler.dense`."""
+"""Voters of tables of measurements alone, see `FeatureScaler.dense`."""
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -126,8 +126,8 @@ class TrainingOptions:
         ``"paper"`` is the published method: labels calibrated by isotonic regression, mixtures with
         separate experts linear in the features, and the papers' features and set calibrators.
         ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking; the forest votes on
-        dense measurements alone, see `FeatureScaler`. ``"best"`` averages several mixtures if the
-        method has one; otherwise it also uses word prefixes as features of texts.
+        tables of measurements alone, see `FeatureScaler`. ``"best"`` averages several mixtures if
+        the method has one; otherwise it also uses word prefixes as features of texts.
     method : {"br-rerank", "br", "cbm", "cbm-rerank"}
         ``"br"`` chooses the most probable set under independent labels, ``"cbm"`` under a
         conditional Bernoulli mixture. ``"-rerank"`` chooses the most confident candidate; the
@@ -211,7 +211,7 @@ class TrainingOptions:
 
 
 def extras_of(options: TrainingOptions, *, dense: bool = True) -> Extras:
-    """Return what a preset adds to a method, for dense measurements or other data."""
+    """Return what a preset adds to a method, for tables of measurements or other data."""
     extras = PRESETS[options.preset]
     if options.experts == "boosted":
         extras = extras._replace(n_fits=1, experts="boosted")

@@ -11,9 +11,14 @@ from setwise.models.data.rows import SparseRows
 from setwise.models.storage.fields import StoredArray
 from setwise.models.storage.state import Lengths, StoredPart
 
-# A matrix with a larger share of non-zero values is dense.
+# A matrix with a larger share of non-zero values is a table of measurements.
 _DENSE_SHARE = 0.5
-# So is a column of a sparse matrix with a larger one.
+# So is one with a larger share than this, if its columns vary; words fill less.
+_TABLE_SHARE = 0.1
+# A column varies if its most frequent non-zero value has a smaller share of them: that of a count
+# is mostly 1, and that of its weight mostly the weight of 1.
+_REPEATED_SHARE = 0.4
+# In another matrix, a column with a larger share of non-zero values is a measurement.
 _FULL_SHARE = 0.9
 # Rows whose lengths differ by less were normalised before they came here.
 _UNIT_TOLERANCE = 1e-3
@@ -29,9 +34,14 @@ _STEP = 2.0**-16
 class FeatureScaler(StoredPart):
     """Centres measurements and divides them by their deviation, in float64.
 
-    Every column of a dense matrix is a measurement. In a sparse matrix, only a dense column is,
-    unless it counts something (whole numbers, none negative) or the rows have unit length; the
-    other columns stay as they are, so counts and terms stay sparse.
+    Every column of a table is a measurement. A matrix is a table if most of its values are not
+    zero; or if more than a tenth are, the rows do not have unit length, and most of these values
+    stand in columns that vary, where no value comes up again and again as the 1 of a count does.
+    Indicators, columns with one non-zero value, do not decide.
+
+    In another matrix, only a nearly full column is a measurement, unless it counts something
+    (whole numbers, none negative) or the rows have unit length; the other columns stay as they
+    are, so counts and terms stay sparse.
 
     Examples
     --------
@@ -88,7 +98,7 @@ class FeatureScaler(StoredPart):
 
     @property
     def dense(self) -> bool:
-        """Whether every column is a measurement, as in a dense matrix."""
+        """Whether every column is a measurement, as in a table."""
         return bool(self.measured_.all())
 
     def scale_rows(self, rows: SparseRows) -> SparseRows:
@@ -113,14 +123,37 @@ def _measurements(X: csr_array) -> NDArray[np.bool_]:
     filled = np.bincount(X.indices[present], minlength=d)
     if filled.sum() > _DENSE_SHARE * n * d:
         return np.ones(d, dtype=bool)
-    squares = np.zeros(n)
-    np.add.at(squares, np.repeat(np.arange(n), np.diff(X.indptr)), X.data.astype(np.float64) ** 2)
-    lengths = np.sqrt(squares[squares > 0.0])
-    if np.all(np.abs(lengths - 1.0) < _UNIT_TOLERANCE):
+    if _have_unit_length(X):
         return np.zeros(d, dtype=bool)
+    if filled.sum() > _TABLE_SHARE * n * d and _most_vary(X):
+        return np.ones(d, dtype=bool)
     counts = (X.data >= 0.0) & (X.data == np.floor(X.data))
     fractional = np.bincount(X.indices[~counts], minlength=d) > 0
     return np.asarray((filled > _FULL_SHARE * n) & fractional)
+
+
+def _have_unit_length(X: csr_array) -> bool:
+    """Return whether all rows but empty ones have unit length."""
+    squares = np.zeros(X.shape[0])
+    rows = np.repeat(np.arange(len(squares)), np.diff(X.indptr))
+    np.add.at(squares, rows, X.data.astype(np.float64) ** 2)
+    lengths = np.sqrt(squares[squares > 0.0])
+    return bool(np.all(np.abs(lengths - 1.0) < _UNIT_TOLERANCE))
+
+
+def _most_vary(X: csr_array) -> bool:
+    """Return whether most non-zero values, but those of indicators, stand in columns that vary."""
+    columns = X.tocsc()
+    in_varied, in_repeated = 0, 0
+    for values in np.split(columns.data, columns.indptr[1:-1]):
+        _, times = np.unique(values[values != 0.0], return_counts=True)
+        if len(times) < 2:  # an indicator
+            continue
+        if times.max() < _REPEATED_SHARE * times.sum():
+            in_varied += int(times.sum())
+        else:
+            in_repeated += int(times.sum())
+    return in_varied > in_repeated
 
 
 @njit(cache=True, nogil=True)

@@ -57,7 +57,7 @@ class Forest(NamedTuple):
 class ForestVotes(StoredPart, BaseEstimator):
     """The training documents in the same leaves vote for their label sets.
 
-    For dense measurements, whose features interact.
+    For tables of measurements, whose features interact.
 
     Parameters
     ----------
