@@ -99,6 +99,9 @@ PRESETS: dict[Preset, Extras] = {
     ),
 }
 
+MIN_DOCUMENTS_BEST = 500
+"""Documents from which the votes and calibrators that ``best`` adds to ``fast`` gain."""
+
 DENSE_VOTERS = ("forest",)
 """Voters of tables of measurements alone, see `FeatureScaler.dense`."""
 
@@ -127,7 +130,8 @@ class TrainingOptions:
         separate experts linear in the features, and the papers' features and set calibrators.
         ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking; the forest votes on
         tables of measurements alone, see `FeatureScaler`. ``"best"`` averages several mixtures if
-        the method has one; otherwise it also uses word prefixes as features of texts.
+        the method has one; otherwise it also uses word prefixes as features of texts. With fewer
+        than `MIN_DOCUMENTS_BEST` documents it reranks by the votes and calibrators of ``"fast"``.
     method : {"br-rerank", "br", "cbm", "cbm-rerank"}
         ``"br"`` chooses the most probable set under independent labels, ``"cbm"`` under a
         conditional Bernoulli mixture. ``"-rerank"`` chooses the most confident candidate; the
@@ -210,9 +214,20 @@ class TrainingOptions:
         check_parameters(self)
 
 
-def extras_of(options: TrainingOptions, *, dense: bool = True) -> Extras:
-    """Return what a preset adds to a method, for tables of measurements or other data."""
+def preset_of(options: TrainingOptions, n_documents: int) -> Extras:
+    """Return the extras of the preset; of few documents, ``"best"`` reranks as ``"fast"`` does."""
     extras = PRESETS[options.preset]
+    few = options.preset == "best" and n_documents < MIN_DOCUMENTS_BEST
+    if few and options.method in RERANKING_METHODS:
+        return PRESETS["fast"]._replace(n_fits=extras.n_fits, beginnings=extras.beginnings)
+    return extras
+
+
+def extras_of(
+    options: TrainingOptions, *, dense: bool = True, n_documents: int = MIN_DOCUMENTS_BEST
+) -> Extras:
+    """Return what a preset adds to a method, for tables of measurements or other data."""
+    extras = preset_of(options, n_documents)
     if options.experts == "boosted":
         extras = extras._replace(n_fits=1, experts="boosted")
     if options.method in RERANKING_METHODS:

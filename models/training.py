@@ -182,7 +182,7 @@ def fit_base(
     base, penalised, read = _base(dataset, X, options, sample_weight)
     if folds is None:
         folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)
-    extras = extras_of(options, dense=scaler is not None and scaler.dense)
+    extras = extras_of(options, dense=scaler is not None and scaler.dense, n_documents=dataset.n)
     mixture = options.method in MIXTURE_METHODS
     end = 0.5 if mixture else 0.95
     logits = out_of_fold_logits(

@@ -28,11 +28,11 @@ from setwise.models.calibration.robust_calibrators import (
 )
 from setwise.models.calibration.sampling import effective_rows
 from setwise.models.options import (
-    PRESETS,
     RERANKING_METHODS,
     CalibratorName,
     TrainingOptions,
     TrainingWarning,
+    preset_of,
 )
 from setwise.models.parallel import Threads, thread_count
 from setwise.models.sets.features import SetFeatureTable
@@ -74,7 +74,8 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
     right = int(rows.correct.sum())
     available = _contenders(options)
     if options.noise is None and options.calibrator == "auto":
-        available = {name: available[name] for name in PRESETS[options.preset].calibrators}
+        calibrators = preset_of(options, rows.candidates.n_documents).calibrators
+        available = {name: available[name] for name in calibrators}
     names = _affordable(
         available, n_documents, right, len(rows.correct) - right, options.calibrator
     )

@@ -6,12 +6,14 @@ import pytest
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
 from setwise.models.options import (
+    MIN_DOCUMENTS_BEST,
     PRESETS,
     PUBLISHED_CALIBRATORS,
     RERANKING_METHODS,
     Extras,
     TrainingOptions,
     extras_of,
+    preset_of,
 )
 from setwise.models.training import fit_base, train
 from tests.models import corpora
@@ -38,11 +40,11 @@ def test_the_best_preset_is_the_default() -> None:
     [
         (np.random.default_rng(0).normal(size=(60, 4)), True),
         (np.eye(60), False),
-        (np.random.default_rng(0).normal(size=(60, 4)) * np.array([1, 0, 0, 0]), False),
+        (np.hstack([np.random.default_rng(0).normal(size=(60, 1)), np.eye(60)]), False),
     ],
     ids=["measurements", "words", "a measurement among words"],
 )
-def test_the_forest_votes_on_dense_measurements_alone(X, votes) -> None:
+def test_the_forest_votes_on_tables_of_measurements_alone(X, votes) -> None:
     data = corpora.dataset(X, np.arange(60)[:, None] % [2, 3] > 0)
     options = TrainingOptions(n_folds=2, alpha=1e-3, n_jobs=1)
     assert ("forest" in fit_base(data, options).proposal.voters.names) is votes
@@ -54,6 +56,16 @@ def test_both_ways_of_reranking_have_presets_and_no_other_method() -> None:
             options = TrainingOptions(method=method, preset=preset)
             assert extras_of(options) == extras
     assert extras_of(TrainingOptions(method="br")) == Extras()
+
+
+def test_few_documents_are_reranked_by_best_as_by_fast() -> None:
+    n = MIN_DOCUMENTS_BEST - 1
+    best, fast = (preset_of(TrainingOptions(preset=name), n) for name in ("best", "fast"))
+    assert best == fast._replace(n_fits=best.n_fits, beginnings=best.beginnings)
+    assert best.beginnings == PRESETS["best"].beginnings
+    assert extras_of(TrainingOptions(), n_documents=n).voters == fast.voters
+    assert preset_of(TrainingOptions(), n + 1) == PRESETS["best"]
+    assert preset_of(TrainingOptions(method="br"), n) == PRESETS["best"]
 
 
 def test_boosted_mixtures_are_the_published_ones_in_every_preset() -> None:

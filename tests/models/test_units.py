@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.evaluation.evaluation import evaluate
-from setwise.models.options import TrainingOptions
+from setwise.models.options import MIN_DOCUMENTS_BEST, TrainingOptions
 from setwise.models.storage.artifacts import load, save
 from tests.models.conftest import quietly
 from tests.models.corpora import dataset, vectors
@@ -68,7 +68,8 @@ def assert_alike(first, second):
     [pytest.param(way, marks=pytest.mark.verify) if way == "cbm-best" else way for way in WAYS],
 )
 def test_other_units_change_no_set_and_no_confidence(way):
-    data, new = measured(n=150), measured(n=60, seed=1)
+    n = MIN_DOCUMENTS_BEST if "best" in way else 150
+    data, new = measured(n), measured(n=60, seed=1)
     units = in_other_units(data)
     plain = fitted(data, WAYS[way]).predict(new.X)
     other = fitted(changed(data, units), WAYS[way]).predict(changed(new, units).X)

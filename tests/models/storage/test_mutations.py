@@ -10,7 +10,7 @@ import safetensors.numpy
 
 from setwise.models.data.document_error import DocumentError
 from setwise.models.labels.given_scores import GivenScores
-from setwise.models.options import TrainingOptions
+from setwise.models.options import MIN_DOCUMENTS_BEST, TrainingOptions
 from setwise.models.predictions import SetPredictions
 from setwise.models.predictor import SetPredictor
 from setwise.models.storage.artifacts import load, read_calibration_rows, save
@@ -28,8 +28,8 @@ VECTORS = corpora.vectors(20, seed=5).X
 
 MODELS = {
     "fast": (measured(), TrainingOptions(preset="fast", n_jobs=1)),
-    "best": (corpora.texts(150), TrainingOptions(preset="best", n_jobs=1)),
-    "dense": (measured(), TrainingOptions(preset="best", n_jobs=1)),
+    "best": (corpora.texts(MIN_DOCUMENTS_BEST), TrainingOptions(preset="best", n_jobs=1)),
+    "dense": (measured(MIN_DOCUMENTS_BEST), TrainingOptions(preset="best", n_jobs=1)),
     "mixture": (
         corpora.vectors(150),
         TrainingOptions(method="cbm", optimize="f1", n_components=3, n_folds=2, alpha=1e-3),
