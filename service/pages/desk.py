@@ -4,14 +4,13 @@ Question: which labels apply to this document?
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import PurePosixPath
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Form, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
 from setwise.limits import MOST_SET_LABELS
@@ -19,17 +18,16 @@ from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf, answ
 from setwise.service.api.schemas import Query as Asked
 from setwise.service.api.schemas import ReleaseQuery
 from setwise.service.domain.accounts.callers import Caller, Permission
-from setwise.service.domain.errors import InvalidRequest, LeaseLost
-from setwise.service.domain.labels import UNNAMED, Additions, LabelState
+from setwise.service.domain.errors import LeaseLost
+from setwise.service.domain.labels import UNNAMED, LabelState
 from setwise.service.domain.labels.notes import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Document, Reason
 from setwise.service.domain.reviews import QueueFilter, ReviewKind, ReviewTask
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
 from setwise.service.pages.documents.predictions import NO_NAME, UNREADABLE, urgency
-from setwise.service.pages.forms import lines
+from setwise.service.pages.plain_desk import Submitted, both_or_all, offers, shared, store
 from setwise.service.pages.rendering import PAGE_POLICY, go, page
 from setwise.service.pages.routes import PageRoute
-from setwise.service.pages.typed_labels import UnlistedLabel, unlisted
 from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends
 from setwise.service.requests.reviews import CompletionRequest, SkipRequest
 from setwise.service.services.all import Services
@@ -39,8 +37,6 @@ DESK = "/desk"
 TASK = DESK + "/tasks/{task_id}"
 DAY_S = 86_400.0
 MOST_FOUND = 50
-WRITTEN, NO_LABELS, NONE_FITS = -1, -2, -3
-"""What the form without a script has chosen: written labels, no labels, or one in no list."""
 SKIP_REASONS = (
     "Outside my expertise",
     "Text is unreadable",
@@ -254,7 +250,7 @@ def skip(services: ServicesOf, task_id: str, visit: Sends, skipped: SkipRequest)
 
 
 def _page(
-    edge: Edge, visit: Visit, filters: QueueFilter, unsaid: "Submitted | None" = None
+    edge: Edge, visit: Visit, filters: QueueFilter, unsaid: Submitted | None = None
 ) -> Response:
     """Return the desk; ``unsaid`` is a form that could not be submitted."""
     mine = edge.services.reviews.mine(visit.caller)
@@ -262,6 +258,9 @@ def _page(
     values = {
         "now": edge.now(),
         "task": task,
+        "offers": offers(mine[0]) if mine else (),
+        "shared": shared(mine[0]) if mine else (),
+        "both_or_all": both_or_all(mine[0]) if mine else "",
         "skip_reasons": SKIP_REASONS,
         "commands": COMMANDS,
         "segments": edge.services.reviews.segments(visit.caller),
@@ -414,45 +413,6 @@ def _listed(labels: Sequence[str]) -> str:
     return ", ".join(labels[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-@dataclass
-class Submitted:
-    """What the form of a document sends."""
-
-    task: Annotated[str, Form()]
-    version: Annotated[int, Form()]
-    chosen: Annotated[int, Form()] = WRITTEN
-    """Place of a suggested set, or `WRITTEN`, `NO_LABELS` or `NONE_FITS`."""
-    labels: Annotated[str, Form()] = ""
-    """One a line."""
-    new: Annotated[Sequence[str], Form()] = ()
-    """Labels to add, which no list has."""
-    missing: Annotated[bool, Form()] = False
-    """Whether a label applies besides that is in no list."""
-    comment: Annotated[str, Form()] = ""
-    fault: str = field(init=False, default="")
-    """Why it could not be submitted."""
-    unlisted: Sequence[UnlistedLabel] = field(init=False, default=())
-    """Labels that are in no list."""
-
-    def decided(self, task: ReviewTask) -> list[str] | None:
-        """Return the labels that are meant; None if the form says none or two answers."""
-        written, offered = lines(self.labels), _offered(task)
-        if self.chosen == WRITTEN:
-            return written if written or self.missing else None
-        if written or self.missing or self.chosen >= len(offered):
-            return None
-        if self.chosen < 0:
-            return [UNNAMED] if self.chosen == NONE_FITS else []
-        return list(offered[self.chosen])
-
-
-def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
-    """Return the sets to choose from, in the order of the page."""
-    if task.answers:
-        return task.answers
-    return () if task.blind else [candidate.labels for candidate in task.candidates]
-
-
 @router.post(f"{DESK}/claim")
 def claim(services: ServicesOf, visit: Submits) -> Response:
     """Lay the next task on the desk."""
@@ -471,34 +431,6 @@ def submit(edge: EdgeOf, visit: Submits, form: Annotated[Submitted, Depends()]) 
             "Choose one answer, and write labels, or tick that one is missing, only for "
             "“These labels”."
         )
-    elif _decided(edge.services, visit.caller, task, labels, form):
+    elif store(edge.services, visit.caller, task, labels, form):
         return go(DESK)
     return _page(edge, visit, QueueFilter(), form)
-
-
-def _decided(
-    services: Services, caller: Caller, task: ReviewTask, labels: Sequence[str], form: Submitted
-) -> bool:
-    """Store a decision; return whether it could be stored, and note why not.
-
-    Labels that no list has are shown once more, with known ones much like them.
-    """
-    if form.chosen == WRITTEN:
-        form.unlisted = list(unlisted(services, caller, task.prediction, labels))
-    new = [each.label for each in form.unlisted if each.label in form.new]
-    if len(new) < len(form.unlisted):
-        form.fault = "Some labels are in no list. Correct them, or tick those to add."
-        return False
-    missing = form.missing or UNNAMED in labels
-    named = [label for label in labels if label != UNNAMED]
-    additions = Additions(new, insist=True, label_missing=missing)
-    comment = form.comment.strip() or None
-    try:
-        services.reviews.decide(
-            caller, task.id, named, comment, form.version, additions=additions, then_claim=True
-        )
-    except InvalidRequest as refusal:
-        form.fault = " ".join(
-            [refusal.detail, *(f"{each.detail.capitalize()}." for each in refusal.faults)]
-        )
-    return not form.fault

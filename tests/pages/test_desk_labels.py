@@ -8,8 +8,8 @@ from setwise.service.domain.accounts.callers import SYSTEM, Caller, Role
 from setwise.service.domain.labels import UNNAMED, LabelChange, LabelState
 from setwise.service.domain.reviews import ReviewKind
 from tests.kit.edge import Service
-from tests.pages.test_desk import Desk, fill, fill_adjudication, stored
-from tests.samples import ADMIN
+from tests.pages.test_desk import Desk, answers_in, fill, fill_adjudication, stored
+from tests.samples import ADMIN, change
 
 
 @pytest.fixture
@@ -138,3 +138,46 @@ def test_without_a_script_a_retired_label_is_refused_on_the_page(
     assert refused.status_code == 422
     assert "is retired; choose another label" in refused.text
     assert ">half a thought</textarea>" in refused.text
+
+
+def test_without_a_script_what_all_answers_have_stands_once(service: Service) -> None:
+    catalogued(service, "flood", LabelState.PROPOSED)
+    made = fill_adjudication(service, "a", "flood", UNNAMED)
+    lead = Desk(service, "lea", Role.LEAD)
+    lead.submit("/desk/claim", {"csrf": lead.csrf})
+    form = lead.get("/desk").text.partition("<noscript>")[2].partition("</noscript>")[0]
+    assert re.search(r'Both answers have\s+<span class="label" dir="auto">a</span>', form)
+    assert answers_in(form) == [
+        ["a label that is in no list", "flood"],
+        ["b"],
+        ["a label that is in no list", "flood", "b"],
+    ]
+    assert 'flood</span> <small class="mark-of">proposed</small>' in form
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', form))
+    assert lead.submit("/desk/submit", {**fields, "chosen": "2"}).status_code == 303
+    decision = stored(service, made.id).decision
+    assert decision is not None
+    assert set(decision.labels) == {"a", "b", "flood", UNNAMED}
+
+
+def test_without_a_script_required_parents_are_added_and_shown_before_they_are_stored(
+    service: Service, desk: Desk
+) -> None:
+    above = "label,parent\nb,a\na,c\nc,\n"
+    service.services.labels.describe(SYSTEM, above)
+    service.services.policy.change(SYSTEM, change(rules=[{"kind": "parents"}]), None)
+    made, second = fill(service), fill(service)
+    desk.submit("/desk/claim", {"csrf": desk.csrf})
+    for place, (kept, stored_labels) in enumerate([("b\na\nc", "a b c"), ("b", "b")]):
+        page = desk.get("/desk").text
+        form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
+        form |= {"chosen": "-1", "labels": "b"}
+        asked = desk.submit("/desk/submit", form)
+        assert asked.status_code == 422
+        assert "The policy requires “a” and “c” with your labels" in asked.text
+        assert ">b\na\nc</textarea>" in asked.text
+        brought = {"labels": kept, "brought": ["a", "c"]}
+        assert desk.submit("/desk/submit", form | brought).status_code == 303
+        decision = stored(service, (made, second)[place].id).decision
+        assert decision is not None
+        assert sorted(decision.labels) == stored_labels.split()
