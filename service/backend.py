@@ -59,7 +59,9 @@ from setwise.service.services.predictions import UNMEASURED, Predictions, Stages
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.retraining import Retraining
-from setwise.service.services.reviews import UNDO, Reviews
+from setwise.service.services.reviews.answers import Answers
+from setwise.service.services.reviews.decisions import UNDO, Reviews
+from setwise.service.services.reviews.queue import Queue
 from setwise.service.services.segments import Segments
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.settings import PREFIX, BadSetting, Settings
@@ -290,21 +292,30 @@ def assemble(
     )
     idempotency = Idempotency(begin, clock, derived(pepper, "idempotency"))
     models = Models(**jobs, loader=loader, store=store)
-    reviews = Reviews(
+    queue = Queue(
         **desk,
         predictors=predictors,
         lottery=lottery,
         lease=timedelta(seconds=settings.lease_s),
+    )
+    reviews = Reviews(
+        **desk,
+        predictors=predictors,
+        queue=queue,
+        lottery=lottery,
         undo_window=undo,
         annotated=breaker.annotated,
     )
+    answers = Answers(**desk, reviews=reviews)
     return Services(
         predictions=predictions,
         documents=Documents(begin, lease_clock, predictors),
         comments=Comments(**office),
-        selections=Selections(**desk, reviews=reviews),
+        selections=Selections(**desk, answers=answers),
         outcomes=Outcomes(**office, predictors=predictors),
+        queue=queue,
         reviews=reviews,
+        answers=answers,
         jobs=Jobs(**desk, files=files, keep_files=timedelta(days=settings.job_files_days)),
         files=Files(
             **desk,

@@ -30,7 +30,7 @@ from setwise.service.runtime.worker import Worker
 from setwise.service.server_secrets import derived
 from setwise.service.services.all import Services
 from setwise.service.services.ports import Passwords, PredictorSource
-from setwise.service.services.reviews import UNDO
+from setwise.service.services.reviews.decisions import UNDO
 from setwise.service.settings import PREFIX, BadSetting, Settings, shown
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from setwise.service.sign_in.sessions import SessionCookies

@@ -28,6 +28,8 @@ from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions, all_predicted
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
+from setwise.service.services.reviews.decisions import Reviews
+from setwise.service.services.reviews.queue import Queue
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.database import new_id, utc_now
 from tests.fake_files import FakeFiles
@@ -105,6 +107,20 @@ def certifications(
     parts = {"loader": FakeLoader(), "questions": Questions(now, LOTTERY)} | options
     policies = Policies(begin, now, ids)
     return Certifications(begin, now, ids, lease_clock=now, policies=policies, **parts)
+
+
+def queue(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Queue:
+    """Return the queue of reviews, without a model unless given."""
+    options.setdefault("predictors", FakePredictors())
+    return Queue(begin, now, ids, lottery=LOTTERY, **options)
+
+
+def reviews(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Reviews:
+    """Return what people decide on; options of the queue are for that."""
+    options.setdefault("predictors", FakePredictors())
+    held = {name: options.pop(name) for name in ("lease", "most_leases") if name in options}
+    waiting = queue(begin, now, ids, predictors=options["predictors"], **held)
+    return Reviews(begin, now, ids, queue=waiting, lottery=LOTTERY, **options)
 
 
 def outlooks(begin: Any, now: Any = utc_now, **options: Any) -> Outlooks:

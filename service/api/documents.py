@@ -307,7 +307,7 @@ def reopen_document(
     evidence: certificates, the breaker and reports keep to the answers before. Without the scope
     `read-predictions` you can correct your own last answer only, with `labels`.
     """
-    task = services.reviews.reopen(
+    task = services.answers.reopen(
         caller, prediction_id, body.reason, body.labels, additions=body.additions()
     )
     return answer(ReviewTaskBody.of(task, caller), status=201, etag=task.version)

@@ -42,7 +42,7 @@ def list_reviews(
     caller: CallerOf, query: Annotated[ReviewQuery, Query()], edge: EdgeOf
 ) -> Response:
     """List review tasks, oldest first."""
-    read = partial(edge.services.reviews.page, caller, state=query.state, reason=query.reason)
+    read = partial(edge.services.queue.page, caller, state=query.state, reason=query.reason)
     row = partial(ReviewTaskBody.of, caller=caller)
     return listed(edge, query, f"reviews?{query.filters()}", read, row)
 
@@ -64,7 +64,7 @@ def claim_review(
 
     You get no blind task for a document whose suggestion you have read.
     """
-    task = services.reviews.claim(caller, reviews.QueueFilter(**query.model_dump()))
+    task = services.queue.claim(caller, reviews.QueueFilter(**query.model_dump()))
     return Response(status_code=204) if task is None else _shown(task, caller)
 
 
@@ -76,7 +76,7 @@ def list_own_answers(caller: CallerOf, query: Annotated[Paged, Query()], edge: E
 
     To correct the last one to a document, reopen the document with your `labels`.
     """
-    read = partial(edge.services.reviews.recent, caller)
+    read = partial(edge.services.answers.recent, caller)
     return listed(edge, query, "reviews/recent", read, OwnAnswerBody.of)
 
 
@@ -88,7 +88,7 @@ def list_own_answers(caller: CallerOf, query: Annotated[Paged, Query()], edge: E
 )
 def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Read one task, for example after reloading a page."""
-    return _shown(services.reviews.get(caller, task_id), caller)
+    return _shown(services.queue.get(caller, task_id), caller)
 
 
 @router.post(
@@ -99,7 +99,7 @@ def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response
 )
 def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Extend the lease on a task; the version does not change."""
-    return _shown(services.reviews.extend(caller, task_id), caller)
+    return _shown(services.queue.extend(caller, task_id), caller)
 
 
 @router.post(
@@ -112,7 +112,7 @@ def release_review(
     caller: CallerOf, task_id: str, query: Annotated[ReleaseQuery, Query()], services: ServicesOf
 ) -> Response:
     """Return a task to the queue."""
-    return _shown(services.reviews.release(caller, task_id, later=query.later), caller)
+    return _shown(services.queue.release(caller, task_id, later=query.later), caller)
 
 
 @router.post(
@@ -125,7 +125,7 @@ def skip_review(
     caller: CallerOf, task_id: str, body: SkipRequest, services: ServicesOf
 ) -> Response:
     """Leave a task to another reviewer or, after two skips, a lead."""
-    return _shown(services.reviews.skip(caller, task_id, body.reason), caller)
+    return _shown(services.queue.skip(caller, task_id, body.reason), caller)
 
 
 @router.post(
@@ -155,7 +155,7 @@ def complete_review(
 
     The set may have labels of the catalogue that the model lacks, and new ones.
     """
-    seen = number_in(if_match, lambda: services.reviews.get(caller, task_id).version)
+    seen = number_in(if_match, lambda: services.queue.get(caller, task_id).version)
     annotation = services.reviews.complete(
         caller, task_id, body.labels, body.comment, seen, additions=body.additions()
     )

@@ -146,7 +146,7 @@ def look_alike(
 @router.get(f"{DESK}/notes")
 def notes(services: ServicesOf, visit: Reads) -> Response:
     """Return what is known of labels, and the parent that each must have beside it."""
-    described, beside = services.labels.notes(visit.caller), services.reviews.parents(visit.caller)
+    described, beside = services.labels.notes(visit.caller), services.queue.parents(visit.caller)
     every = services.labels.search(visit.caller, limit=MOST_LABEL_NOTES).items if described else ()
     offered = {match.label: "" if match.in_model else match.state for match in every}
     return answer(
@@ -168,31 +168,31 @@ def notes(services: ServicesOf, visit: Reads) -> Response:
 def take(edge: EdgeOf, visit: Sends, asked: Having) -> Response:
     """Give a task that the person holds and this tab does not have, or claim one."""
     services = edge.services
-    mine = (task for task in services.reviews.mine(visit.caller) if task.id not in asked.having)
+    mine = (task for task in services.queue.mine(visit.caller) if task.id not in asked.having)
     queue = QueueFilter(asked.segment, asked.label, asked.prioritized)
-    task = next(mine, None) or services.reviews.claim(visit.caller, queue)
+    task = next(mine, None) or services.queue.claim(visit.caller, queue)
     if task is None:
         return Response(status_code=HTTPStatus.NO_CONTENT)
     return answer(item(services, visit.caller, task, edge.attachment_hosts))
 
 
 def _held(services: Services, task: ReviewTask) -> Response:
-    return answer({"version": task.version, "expires_in_s": services.reviews.lease_left_s(task)})
+    return answer({"version": task.version, "expires_in_s": services.queue.lease_left_s(task)})
 
 
 @router.post(TASK + "/heartbeat")
 def extend(services: ServicesOf, task_id: str, visit: Sends) -> Response:
     """Keep a task for longer."""
-    return _held(services, services.reviews.extend(visit.caller, task_id))
+    return _held(services, services.queue.extend(visit.caller, task_id))
 
 
 @router.post(TASK + "/take-back")
 def take_back(services: ServicesOf, task_id: str, visit: Sends) -> Response:
     """Keep a task, even if it has returned to the queue."""
     try:
-        return _held(services, services.reviews.extend(visit.caller, task_id))
+        return _held(services, services.queue.extend(visit.caller, task_id))
     except LeaseLost as lost:
-        task = services.reviews.claim(visit.caller, only=task_id)
+        task = services.queue.claim(visit.caller, only=task_id)
         if task is None:
             raise LeaseLost("Another reviewer has this task now, or it waits for a lead.") from lost
         return _held(services, task)
@@ -201,23 +201,23 @@ def take_back(services: ServicesOf, task_id: str, visit: Sends) -> Response:
 @router.post(TASK + "/release")
 def release(services: ServicesOf, task_id: str, visit: Sends, released: ReleaseQuery) -> Response:
     """Give a task back to the queue, and say for how long the page offers to undo it."""
-    services.reviews.release(visit.caller, task_id, later=released.later)
+    services.queue.release(visit.caller, task_id, later=released.later)
     return answer({"undo_s": services.reviews.undo_window.total_seconds()})
 
 
 @router.post(TASK + "/check")
 def check(services: ServicesOf, task_id: str, visit: Sends, chosen: Chosen) -> Response:
     """Say which rules a label set breaks."""
-    task = services.reviews.my_task(visit.caller, task_id)
-    (broken,) = services.reviews.check(visit.caller, task, [chosen.labels])
+    task = services.queue.my_task(visit.caller, task_id)
+    (broken,) = services.queue.check(visit.caller, task, [chosen.labels])
     return answer({"warnings": warnings_of(broken)})
 
 
 @router.post(TASK + "/explain")
 def explain(services: ServicesOf, task_id: str, visit: Sends, chosen: Chosen) -> Response:
     """Say which terms of the document speak for or against labels."""
-    task = services.reviews.my_task(visit.caller, task_id)
-    weighed = services.reviews.explain(visit.caller, task, chosen.labels)
+    task = services.queue.my_task(visit.caller, task_id)
+    weighed = services.queue.explain(visit.caller, task, chosen.labels)
     return answer({"terms": [[term._asdict() for term in terms] for terms in weighed]})
 
 
@@ -245,7 +245,7 @@ def undo(edge: EdgeOf, task_id: str, visit: Sends) -> Response:
 @router.post(TASK + "/skip")
 def skip(services: ServicesOf, task_id: str, visit: Sends, skipped: SkipRequest) -> Response:
     """Skip a task, and say for how long that may be taken back."""
-    services.reviews.skip(visit.caller, task_id, skipped.reason)
+    services.queue.skip(visit.caller, task_id, skipped.reason)
     return answer({"undo_s": services.reviews.undo_window.total_seconds()})
 
 
@@ -253,7 +253,7 @@ def _page(
     edge: Edge, visit: Visit, filters: QueueFilter, unsaid: Submitted | None = None
 ) -> Response:
     """Return the desk; ``unsaid`` is a form that could not be submitted."""
-    mine = edge.services.reviews.mine(visit.caller)
+    mine = edge.services.queue.mine(visit.caller)
     task = item(edge.services, visit.caller, mine[0]) if mine else None
     values = {
         "now": edge.now(),
@@ -263,7 +263,7 @@ def _page(
         "both_or_all": both_or_all(mine[0]) if mine else "",
         "skip_reasons": SKIP_REASONS,
         "commands": COMMANDS,
-        "segments": edge.services.reviews.segments(visit.caller),
+        "segments": edge.services.queue.segments(visit.caller),
         "queue": filters,
         "unsaid": unsaid,
         "no_name": NO_NAME,
@@ -317,7 +317,7 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
     document, scored = task.shown, task.prediction.scored
     blind = task.blind or not task.candidates
     sets = [] if blind else [candidate.labels for candidate in task.candidates]
-    warnings = [warnings_of(broken) for broken in services.reviews.check(caller, task, sets)]
+    warnings = [warnings_of(broken) for broken in services.queue.check(caller, task, sets)]
     return {
         "id": task.id,
         "version": task.version,
@@ -345,7 +345,7 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
         "answers": list(task.answers) or None,
         "beyond": _beyond(services, caller, task),
         "skips": _skips(services, caller, task) or None,
-        "expires_in_s": services.reviews.lease_left_s(task),
+        "expires_in_s": services.queue.lease_left_s(task),
     }
 
 
@@ -416,15 +416,15 @@ def _listed(labels: Sequence[str]) -> str:
 @router.post(f"{DESK}/claim")
 def claim(services: ServicesOf, visit: Submits) -> Response:
     """Lay the next task on the desk."""
-    if not services.reviews.mine(visit.caller):
-        services.reviews.claim(visit.caller)
+    if not services.queue.mine(visit.caller):
+        services.queue.claim(visit.caller)
     return go(DESK)
 
 
 @router.post(f"{DESK}/submit")
 def submit(edge: EdgeOf, visit: Submits, form: Annotated[Submitted, Depends()]) -> Response:
     """Submit a set, and lay the next task on the desk."""
-    task = edge.services.reviews.my_task(visit.caller, form.task)
+    task = edge.services.queue.my_task(visit.caller, form.task)
     labels = form.decided(task)
     if labels is None:
         form.fault = (

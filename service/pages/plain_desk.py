@@ -121,7 +121,7 @@ def store(
     """
     if form.chosen == WRITTEN:
         form.unlisted = list(unlisted(services, caller, task.prediction, labels))
-        form.fault = _brought(form.bring(services.reviews.parents(caller)))
+        form.fault = _brought(form.bring(services.queue.parents(caller)))
     new = [each.label for each in form.unlisted if each.label in form.new]
     if len(new) < len(form.unlisted):
         form.fault += " Some labels are in no list. Correct them, or tick those to add."

@@ -107,7 +107,7 @@ def _overview(services: Services, caller: Caller, unserved: str | None) -> dict[
         "n_models": len(models),
         "policy": policy,
         "rule": _rule(policy),
-        "for_leads": services.reviews.count_for_leads(caller) if _leads(caller) else 0,
+        "for_leads": services.queue.count_for_leads(caller) if _leads(caller) else 0,
         "missing": list(missing(caller, counts, policy, models, unserved)),
         "possible": list(possible(caller, counts)),
         "comments": services.comments.unread(caller) if caller.may(Permission.REVIEW) else (),

@@ -6,7 +6,7 @@ A router of pages is made with ``APIRouter(route_class=Page)``::
     def show(
         services: ServicesOf, visit: Annotated[Visit, Depends(who_may(Permission.REVIEW))]
     ) -> Response:
-        task = services.reviews.claim(visit.caller)
+        task = services.queue.claim(visit.caller)
         return page("desk.html", {"csrf": visit.csrf, …}, visit=visit)
 
     @router.post("/desk/skip")

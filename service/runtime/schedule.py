@@ -59,7 +59,7 @@ def tasks(services: Services) -> dict[str, Task]:
         "purge_texts": _counting("purged", services.texts.purge, PURGE_EVERY),
         "purge_responses": _counting("purged", services.idempotency.purge, PURGE_EVERY),
         ERASE_TRACES: Task(services.texts.erase_traces, long=True),
-        "expire_leases": _counting("expired", services.reviews.expire_leases, EXPIRE_LEASES_EVERY),
+        "expire_leases": _counting("expired", services.queue.expire_leases, EXPIRE_LEASES_EVERY),
         "settle_decisions": _counting(
             "settled", services.reviews.submit_decisions, SETTLE_DECISIONS_EVERY
         ),

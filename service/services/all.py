@@ -25,7 +25,9 @@ from setwise.service.services.predictions import Predictions
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.retraining import Retraining
-from setwise.service.services.reviews import Reviews
+from setwise.service.services.reviews.answers import Answers
+from setwise.service.services.reviews.decisions import Reviews
+from setwise.service.services.reviews.queue import Queue
 from setwise.service.services.segments import Segments
 from setwise.service.services.webhooks import Webhooks
 
@@ -39,7 +41,9 @@ class Services:
     comments: Comments
     selections: Selections
     outcomes: Outcomes
+    queue: Queue
     reviews: Reviews
+    answers: Answers
     jobs: Jobs
     files: Files
     policy: Policies

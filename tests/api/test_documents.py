@@ -80,7 +80,7 @@ def test_documents_and_the_queue_are_found_by_the_value_of_their_segment(service
         assert [one["segment"] for one in items] == named
         claimed = service.post(f"/v1/reviews/claim?segment={asked}", by="lead")
         assert claimed.status_code == (200 if named else 204)
-    assert service.services.reviews.segments(SYSTEM) == ["north", "other", "south"]
+    assert service.services.queue.segments(SYSTEM) == ["north", "other", "south"]
 
 
 def test_the_caller_is_found_as_me(service: Service) -> None:

@@ -224,8 +224,8 @@ def lived() -> Service:
     service.services.selections.assign(
         SYSTEM, [vectors[1].id], service.person("ben", Role.REVIEWER)
     )
-    while (skipped := service.services.reviews.claim(ANN)) is not None:
-        service.services.reviews.skip(ANN, skipped.id, "not mine")
+    while (skipped := service.services.queue.claim(ANN)) is not None:
+        service.services.queue.skip(ANN, skipped.id, "not mine")
     service.get("/v1/exports/outcomes", by="admin", headers={"X-Request-Id": "r-1"})
     return service
 

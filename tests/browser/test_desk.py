@@ -164,7 +164,7 @@ def test_a_day_by_keyboard_alone(desk: Page, site: Site) -> None:
 
     desk.keyboard.press("p")
     expect(desk.get_by_role("heading", name="Paused")).to_be_visible()
-    until(desk, lambda: not site.services.reviews.mine(site.caller("reviewer")))
+    until(desk, lambda: not site.services.queue.mine(site.caller("reviewer")))
     desk.keyboard.press("Enter")
     expect(desk.locator("#work")).to_be_visible()
 
@@ -327,16 +327,16 @@ def test_what_was_chosen_is_kept_when_the_lease_is_lost(
     desk.keyboard.press("c")
     desk.keyboard.type("half a thought")
     desk.keyboard.press("Escape")
-    site.services.reviews.release(site.caller("reviewer"), lost)
-    other = site.services.reviews.claim(site.caller("lead"))
+    site.services.queue.release(site.caller("reviewer"), lost)
+    other = site.services.queue.claim(site.caller("lead"))
     assert other is not None
     press(desk, "1")
     notice = desk.locator("#notices")
     expect(notice).to_contain_text("Not submitted")
     expect(notice).to_contain_text("half a thought")
-    site.services.reviews.release(site.caller("lead"), other.id)
-    for task in site.services.reviews.mine(site.caller("reviewer")):
-        site.services.reviews.release(site.caller("reviewer"), task.id)
+    site.services.queue.release(site.caller("lead"), other.id)
+    for task in site.services.queue.mine(site.caller("reviewer")):
+        site.services.queue.release(site.caller("reviewer"), task.id)
     desk.reload()
     expect(desk.locator("#work")).to_have_attribute("data-task", lost)
     expect(desk.locator("#comment")).to_have_value("half a thought")
@@ -368,7 +368,7 @@ def test_a_lost_network_is_waited_out_and_nothing_is_sent_twice(
 ) -> None:
     faults.expect("ERR_INTERNET_DISCONNECTED")
     first = shown(desk)
-    until(desk, lambda: len(site.services.reviews.mine(site.caller("reviewer"))) == 2)
+    until(desk, lambda: len(site.services.queue.mine(site.caller("reviewer"))) == 2)
     context.set_offline(True)
     press(desk, "1")
     expect(desk.locator("#saved")).to_contain_text("No connection")
@@ -556,7 +556,7 @@ def _disagreed(
     document = site.predict(Document("read twice", "concert after the gale"))
     change_policy(site.services, 1.0)
     for login, labels in (("reviewer", one), ("admin", other)):
-        task = site.services.reviews.claim(site.caller(login))
+        task = site.services.queue.claim(site.caller(login))
         assert task is not None
         assert task.prediction.id == document.id
         site.services.reviews.complete(site.caller(login), task.id, labels, None, task.version)

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewTask
-from setwise.service.services.reviews import LEASE
+from setwise.service.services.reviews.queue import LEASE
 from tests.browser.test_desk import decided, shown
 from tests.browser.watching import Faults
 from tests.kit.browser import Site

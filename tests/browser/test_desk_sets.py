@@ -191,11 +191,11 @@ def test_a_queue_is_named_in_the_address_and_a_document_is_postponed(
     expect(desk.locator("#undo-text")).to_contain_text("it comes back after all that waits now")
     assert shown(desk) == arrived[1]
     lead, taken = site.caller("lead"), []
-    while (task := site.services.reviews.claim(lead)) is not None:
+    while (task := site.services.queue.claim(lead)) is not None:
         taken.append(task.id)
     assert taken[-1] == first, "it is not lost, and comes last"
     for task_id in taken:
-        site.services.reviews.release(lead, task_id)
+        site.services.queue.release(lead, task_id)
     desk.locator("#queue summary").click()
     desk.get_by_label("Suggested label").fill("nothing")
     desk.get_by_role("button", name="Show").click()

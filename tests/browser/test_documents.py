@@ -189,7 +189,7 @@ def test_a_reviewer_sees_what_was_decided_and_how_their_set_differed(
 ) -> None:
     answered = site.answer("reviewer", site.come_in(Document("page one", "gale")), ["storm"])
     prediction = answered.prediction.id
-    site.services.reviews.reopen(site.caller("lead"), prediction, "page two", ["court"])
+    site.services.answers.reopen(site.caller("lead"), prediction, "page two", ["court"])
     page = sign_in("reviewer", "/recent")
     row = page.get_by_role("row").filter(has_text="You missed: court.")
     expect(row).to_contain_text("Another reviewer decided.")

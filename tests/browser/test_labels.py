@@ -56,7 +56,7 @@ def test_a_new_code_is_added_accepted_counted_learnt_and_predicted(
     services.reviews.submit_decisions_of(site.caller("reviewer").id)
     with services.reviews.begin(read_only=True) as transaction:
         *_, newest = transaction.reviews.tasks_of(site.task(audit).prediction.id)
-    ruling = services.reviews.claim(site.caller("lead"), only=newest.id)
+    ruling = services.queue.claim(site.caller("lead"), only=newest.id)
     assert ruling is not None
     assert ruling.kind is ReviewKind.ADJUDICATION
     services.reviews.complete(site.caller("lead"), ruling.id, ["glacier"], None, ruling.version)

@@ -53,7 +53,7 @@ def read(site: Site, login: str, truth: Mapping[str, list[str]], most: int) -> N
     """Let one of the people, who knows the truth, read what comes next."""
     reviews, caller = site.services.reviews, site.caller(login)
     for _ in range(most):
-        task = reviews.claim(caller)
+        task = reviews.queue.claim(caller)
         if task is None:
             return
         labels = truth[task.prediction.document.text or ""]

@@ -39,7 +39,7 @@ def fill(data: Path, database_url: str, artifact: Path) -> str:
         reviewer = services.keys.authenticate(
             services.keys.create(SYSTEM, "reviewer", Role.REVIEWER)[1]
         )
-        task = services.reviews.claim(reviewer)
+        task = services.queue.claim(reviewer)
         assert task is not None
         services.reviews.complete(reviewer, task.id, ["court"], "checked", task.version)
     finally:

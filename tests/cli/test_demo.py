@@ -66,6 +66,7 @@ def services(clinic: Clinic) -> Any:
         outcomes=clinic.outcomes,
         certification=clinic.certifications,
         annotators=clinic.annotators,
+        queue=clinic.queue,
         reviews=clinic.reviews,
     )
 
@@ -199,7 +200,7 @@ def test_every_kind_of_work_was_done_and_some_is_left(clinic: Clinic, tmp_path: 
     left = Counter(one.kind for one in contents.reviews.values() if one.state == "waiting")
     assert left[ReviewKind.ADJUDICATION] > 0
     assert left[ReviewKind.REVIEW] > 0
-    first = clinic.reviews.claim(Caller("somebody", "Somebody", Role.REVIEWER))
+    first = clinic.queue.claim(Caller("somebody", "Somebody", Role.REVIEWER))
     assert first.kind is ReviewKind.REVIEW  # which shows what the model suggests
     assert {one.group for one in contents.annotations.values()} >= {"senior-coders", "trainees"}
 
@@ -216,7 +217,7 @@ def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
 ) -> None:
     fill(clinic, tmp_path)
     for reader in (Caller("reviewer", "Ada", Role.REVIEWER), Caller("lead", "Lee", Role.LEAD)):
-        while task := clinic.reviews.claim(reader):
+        while task := clinic.queue.claim(reader):
             clinic.reviews.complete(reader, task.id, [], None, task.version)
     fill(clinic, tmp_path)
     counts = clinic.reports.summary(SYSTEM)

@@ -184,7 +184,7 @@ def remember(folder: Path) -> None:
     people = people_of(services)
     for turn in range(N_REVIEWED):
         caller = people[("reviewer", "lead")[turn % 2]]
-        task = services.reviews.claim(caller)
+        task = services.queue.claim(caller)
         assert task is not None
         labels = task.prediction.scored.labels
         answer = labels if turn % 5 else ["finance"]
@@ -295,7 +295,7 @@ class Site:
         caller = self.caller(login)
         prediction = self.task(task_id).prediction.id
         self.services.selections.assign(self.caller("admin"), [prediction], caller.id)
-        task = self.services.reviews.claim(caller, only=task_id)
+        task = self.services.queue.claim(caller, only=task_id)
         assert task is not None
         return task
 
@@ -315,7 +315,7 @@ class Site:
         return task
 
     def task(self, task_id: str) -> ReviewTask:
-        return self.services.reviews.get(SYSTEM, task_id)
+        return self.services.queue.get(SYSTEM, task_id)
 
     def annotation(self, task_id: str) -> Annotation | None:
         """Return the answer that stands, which a decision is only after the time to undo it."""

@@ -38,7 +38,9 @@ from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
-from setwise.service.services.reviews import Reviews
+from setwise.service.services.reviews.answers import Answers
+from setwise.service.services.reviews.decisions import Reviews
+from setwise.service.services.reviews.queue import Queue
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.transaction import Transactions
 from tests import building
@@ -101,7 +103,15 @@ class Clinic:
 
     @cached_property
     def reviews(self) -> Reviews:
-        return Reviews(*self.parts, self.predictors, LOTTERY, **self.reviewing)
+        return building.reviews(*self.parts, predictors=self.predictors, **self.reviewing)
+
+    @property
+    def queue(self) -> Queue:
+        return self.reviews.queue
+
+    @property
+    def answers(self) -> Answers:
+        return Answers(*self.parts, self.reviews)
 
     @cached_property
     def outcomes(self) -> Outcomes:
@@ -201,7 +211,7 @@ class Clinic:
 
     def claim(self, who: Caller = ANN) -> ReviewTask | None:
         """Return the next task of somebody, if there is one."""
-        return self.reviews.claim(who)
+        return self.queue.claim(who)
 
     def claimed(self, who: Caller = ANN) -> ReviewTask:
         """Return the next task of somebody, which there must be."""
@@ -228,7 +238,7 @@ class Clinic:
     ) -> ReviewTask:
         """Let a lead have a document decided again, a moment later."""
         self.now.advance(seconds=1)
-        return self.reviews.reopen(by, of.id, why, labels)
+        return self.answers.reopen(by, of.id, why, labels)
 
     def report(self, of: Prediction, labels: Sequence[str], source: str = "billing") -> Outcome:
         """Report what turned out to be right, a moment later."""

@@ -17,7 +17,7 @@ from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification.attempts import Certifications
 from setwise.service.services.predictions import all_predicted
-from setwise.service.services.reviews import Reviews
+from setwise.service.services.reviews.decisions import Reviews
 from tests import building
 from tests.kit.clinic import Clinic
 from tests.kit.databases import Database
@@ -75,8 +75,8 @@ def settle_all(
         ]
         for task in tasks:
             labels = answer(task.prediction)
-            leased = task.claimed(who.id, now, reviews.lease)
-            reviews._complete(transaction, leased, who, labels, None)
+            leased = task.claimed(who.id, now, reviews.queue.lease)
+            reviews.complete_in(transaction, leased, who, labels, None)
     return len(tasks)
 
 

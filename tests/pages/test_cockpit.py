@@ -45,7 +45,7 @@ def worked(service: Service, seconds: int = 20) -> None:
             right = one.scored.labels if number % 5 else ["c"]
             services.outcomes.report(client, one.id, right, "billing")
     for number in range(60):
-        task = services.reviews.claim(reviewer)
+        task = services.queue.claim(reviewer)
         assert task is not None
         labels = ["a", "b"] if number % 3 else ["a", "d"]
         service.clock.advance(seconds=seconds)
@@ -132,7 +132,7 @@ def test_the_accuracy_leads_to_the_wrong_ones_among_what_would_be_sent(
     reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
     for confidence in ("0.5", "0.7", "0.8"):
         service.predict(confidence)
-        task = service.services.reviews.claim(reviewer)
+        task = service.services.queue.claim(reviewer)
         assert task is not None
         service.services.reviews.complete(reviewer, task.id, ["c"], None, task.version)
     page = browser.get("/cockpit").text
@@ -397,7 +397,7 @@ def test_labels_that_the_model_lacks_are_counted_with_a_way_to_their_documents(
     reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
     for text, labels in (("0.4", ["a", "flood"]), ("0.41", ["a", "b"])):
         service.predict(text)
-        task = service.services.reviews.claim(reviewer)
+        task = service.services.queue.claim(reviewer)
         assert task is not None
         new = Additions([label for label in labels if label == "flood"])
         service.services.reviews.complete(

@@ -299,7 +299,7 @@ def test_a_task_that_went_back_to_the_queue_is_taken_back(service: Service, desk
     kept = desk.ask(f"{path}/take-back")
     assert kept.json() == {"version": 2, "expires_in_s": 900}, "nobody had noticed"
     service.clock.advance(minutes=16)
-    assert service.services.reviews.expire_leases() == 1
+    assert service.services.queue.expire_leases() == 1
     assert_problem(desk.ask(f"{path}/heartbeat"), 409, "lease-lost")
     assert desk.ask(f"{path}/take-back").json() == {"version": 4, "expires_in_s": 900}
     assert desk.decide(item | {"version": 4}, "a").status_code == 200

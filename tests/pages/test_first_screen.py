@@ -65,7 +65,7 @@ def test_a_page_shows_at_most_250_words_at_first(
     documents = [Document(id=f"note {n}", text=f"{n / 100:g}") for n in range(70, 90)]
     service.services.predictions.predict([Submission(client, one) for one in documents])
     for _ in range(5):
-        task = service.services.reviews.claim(reviewer)
+        task = service.services.queue.claim(reviewer)
         assert task is not None
         service.services.reviews.complete(reviewer, task.id, ["a"], None, task.version)
     service.person("lea", role)

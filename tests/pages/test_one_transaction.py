@@ -144,7 +144,7 @@ def _task(verb: str, **body: object) -> Callable[..., Sending]:
 def _expired(service: Service, desk: Desk) -> Sending:
     taken = _task("take-back")(service, desk)
     service.clock.advance(hours=1)
-    service.services.reviews.expire_leases()
+    service.services.queue.expire_leases()
     return taken
 
 

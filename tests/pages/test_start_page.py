@@ -45,9 +45,9 @@ def test_a_lead_is_told_how_many_documents_only_leads_decide(service: Service) -
     predict(service, "0.5")
     for name in ("rita", "rob"):
         reviewer = Caller(service.person(name, Role.REVIEWER), name, Role.REVIEWER)
-        claimed = service.services.reviews.claim(reviewer)
+        claimed = service.services.queue.claim(reviewer)
         assert claimed is not None
-        service.services.reviews.skip(reviewer, claimed.id, "a page is missing")
+        service.services.queue.skip(reviewer, claimed.id, "a page is missing")
     assert "; 1 needs a lead." in read(signed_in(service, Role.LEAD).get("/")).text
     rita = Browser(service)
     rita.sign_in("rita")
@@ -147,7 +147,7 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service, browser:
     predict(service, "0.9", "0.85", "0.95", "0.3", "0.4", "unknown")
     reviews = service.services.reviews
     reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
-    held = reviews.claim(reviewer)
+    held = reviews.queue.claim(reviewer)
     assert held is not None
     assert tiles(browser.get("/")) == {
         "Sent automatically": 3,
@@ -182,7 +182,7 @@ def test_owners_read_first_what_sending_spared_them(service: Service) -> None:
     ) in read(browser.get("/")).text
     reviews = service.services.reviews
     reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
-    held = reviews.claim(reviewer)
+    held = reviews.queue.claim(reviewer)
     assert held is not None
     service.clock.advance(minutes=3)
     reviews.complete(reviewer, held.id, ["a"], None, held.version)

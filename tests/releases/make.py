@@ -117,7 +117,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
         return all_predicted(services.predictions.predict(submissions))
 
     def read(caller: Caller, *, wrong: bool = False) -> None:
-        while (task := services.reviews.claim(caller)) is not None:
+        while (task := services.queue.claim(caller)) is not None:
             right = task.prediction.scored.labels
             labels = ["storm", "space", "court"] if wrong else right
             services.reviews.complete(caller, task.id, labels, "as told", task.version)
@@ -160,10 +160,10 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     change(ThresholdMode.FIXED, 0.99, AuditPlan())
     predict(6)
     for settle in ("skip", "decide", "lease"):
-        task = services.reviews.claim(ann)
+        task = services.queue.claim(ann)
         assert task is not None
         if settle == "skip":
-            services.reviews.skip(ann, task.id, "Outside my expertise")
+            services.queue.skip(ann, task.id, "Outside my expertise")
         elif settle == "decide":
             services.reviews.decide(ann, task.id, ["court"], "sure", task.version)
     services.models.begin_shadow(admin, models[1].id)
@@ -188,7 +188,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     assert all(counts.values()), counts
     assert certified[0].threshold is not None, certified
     scored = application.registry.active().score([Document(text=text) for text in TEXTS])
-    waiting = services.reviews.page(lead, state=ReviewState.WAITING, limit=200).items
+    waiting = services.queue.page(lead, state=ReviewState.WAITING, limit=200).items
     return {
         "rows": counts,
         "keys": secrets,

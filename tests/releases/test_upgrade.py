@@ -95,14 +95,14 @@ def test_the_queue_is_read_and_a_review_is_answered(
     application, stored = upgraded
     services = application.services
     reviewer, lead = (services.keys.authenticate(stored["keys"][r]) for r in ("reviewer", "lead"))
-    waiting = services.reviews.page(lead, state=ReviewState.WAITING, limit=200).items
+    waiting = services.queue.page(lead, state=ReviewState.WAITING, limit=200).items
     texts = {one.id: one.prediction.document.text for one in waiting}
     assert stored["waiting"].items() <= texts.items()
     task_id = list(stored["waiting"])[-1]  # the first was skipped by this reviewer
-    task = services.reviews.claim(reviewer, only=task_id)
+    task = services.queue.claim(reviewer, only=task_id)
     assert task is not None
     services.reviews.complete(reviewer, task.id, task.prediction.scored.labels, None, task.version)
-    assert services.reviews.get(lead, task_id).state is ReviewState.COMPLETED
+    assert services.queue.get(lead, task_id).state is ReviewState.COMPLETED
 
 
 def test_reports_and_the_policy_are_read(

@@ -149,6 +149,6 @@ def test_an_adjudication_that_is_given_back_waits_for_a_lead_again(clinic: Clini
     clinic.answer(ANN, WRONG)
     task = clinic.claim(LEAD)
     assert task is not None
-    assert clinic.reviews.release(LEAD, task.id).escalated
+    assert clinic.queue.release(LEAD, task.id).escalated
     assert clinic.claim(BEN) is None
     assert clinic.claim(LEAD) is not None

@@ -90,10 +90,10 @@ def test_what_was_stored_can_be_scored_and_derived_again(site: Installation) -> 
 def test_reviewers_are_told_what_the_other_model_answered(site: Installation) -> None:
     predict(site, ALONE)
     reviewer, reviews = caller(site, Role.REVIEWER), site.services.reviews
-    task = reviews.claim(reviewer)
+    task = reviews.queue.claim(reviewer)
     assert task is not None
     assert task.shown.answer == ANSWER
-    court, music, storm = reviews.explain(reviewer, task, ["court", "music", "storm"])
+    court, music, storm = reviews.queue.explain(reviewer, task, ["court", "music", "storm"])
     assert [term.term for term in court] == ["the other model: in 3 of 3 answers"]
     assert [term.term for term in music] == ["the other model: in 1 of 3 answers"]
     assert storm[0].weight < music[0].weight < court[0].weight

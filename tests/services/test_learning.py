@@ -214,7 +214,7 @@ def test_what_is_on_a_desk_does_not_change_there(project: Project) -> None:
     made = project.clinic.models.add(ADMIN, "new")
     project.clinic.models.activate(ADMIN, made.id)
     assert project.rescore()["documents"] == 0
-    assert project.clinic.reviews.get(BEN, on_desk.id).candidates == ()
+    assert project.clinic.queue.get(BEN, on_desk.id).candidates == ()
 
 
 def test_another_model_meanwhile_begins_again(project: Project) -> None:
@@ -322,7 +322,7 @@ def test_half_of_the_readings_go_to_marked_documents(
         predict_one(clinic.predictions, CLIENT, Document(text=f"0.{place + 10} {word}"))
     clinic.models.activate(ADMIN, clinic.models.add(ADMIN, "new").id)
     project.rescore()
-    stored = clinic.reviews.page(ADMIN, limit=12).items
+    stored = clinic.queue.page(ADMIN, limit=12).items
     marks = {task.id: task.marked for task in stored}
     assert 0 < sum(marks.values()) < 12
     claimed = clinic.claimed(ANN)
@@ -339,7 +339,7 @@ def test_once_there_is_a_threshold_documents_are_read_as_they_came(
         predict_one(clinic.predictions, CLIENT, Document(text=f"0.7 {word}")).id for word in words
     ]
     clinic.fix_threshold(0.8)
-    read = [clinic.reviews.claim(ANN) for _ in came]
+    read = [clinic.queue.claim(ANN) for _ in came]
     assert [task and task.prediction.id for task in read] == came
 
 
@@ -353,7 +353,7 @@ def test_second_readings_go_to_documents_that_are_not_marked(project: Project) -
     )
     for place in range(26):
         predict_one(clinic.predictions, CLIENT, Document(text=f"0.7 {chr(97 + place) * 4}"))
-    tasks = clinic.reviews.page(ADMIN, limit=100).items
+    tasks = clinic.queue.page(ADMIN, limit=100).items
     second = {task.prediction.id for task in tasks if task.kind is ReviewKind.OVERLAP}
     marked = {task.prediction.id for task in tasks if task.marked}
     assert second == {task.prediction.id for task in tasks} - marked

@@ -13,9 +13,9 @@ from setwise.service.domain.webhooks import MessageType
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
-from setwise.service.services.reviews import Reviews
 from setwise.service.stores.database import new_id, utc_now
 from setwise.service.stores.transaction import Transaction, Transactions
+from tests import building
 from tests.building import predict_one
 from tests.fakes import LOTTERY, FakePredictors
 from tests.kit.clinic import Clinic
@@ -123,9 +123,9 @@ def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine
                 wait(reports, timeout=1)
                 assert not reports[0].done(), "it waits for the decision"
 
-        reviews = Reviews(*parts, FakePredictors(), LOTTERY, annotated=meanwhile)
+        reviews = building.reviews(*parts, annotated=meanwhile)
         for who in (ANN, LEAD):
-            task = reviews.claim(who)
+            task = reviews.queue.claim(who)
             assert task is not None
             reviews.complete(who, task.id, WRONG, None, task.version)
         reports[0].result(timeout=120)

@@ -37,9 +37,9 @@ def test_a_sent_document_is_reviewed_with_the_reason_and_the_answer_corrects_it(
     clinic: Clinic,
 ) -> None:
     made = sent(clinic)
-    opened = clinic.reviews.reopen(LEAD, made.id, WHY)
+    opened = clinic.answers.reopen(LEAD, made.id, WHY)
     assert (opened.kind, opened.state) == (ReviewKind.REOPENED, ReviewState.WAITING)
-    task = clinic.reviews.claim(ANN)
+    task = clinic.queue.claim(ANN)
     assert task is not None
     assert (task.id, task.kind, task.because, task.blind) == (opened.id, opened.kind, WHY, False)
     said = clinic.reviews.complete(ANN, task.id, ["a"], None, task.version)
@@ -55,7 +55,7 @@ def test_a_sent_document_is_reviewed_with_the_reason_and_the_answer_corrects_it(
 def test_an_answer_that_changes_nothing_sends_nothing(clinic: Clinic) -> None:
     made = reviewed(clinic, "b")
     before = changes(clinic)
-    clinic.reviews.reopen(LEAD, made.id, WHY, ["b"])
+    clinic.answers.reopen(LEAD, made.id, WHY, ["b"])
     assert changes(clinic) == before
 
 
@@ -64,33 +64,33 @@ def test_a_document_is_reopened_as_often_as_somebody_doubts_it_even_for_who_deci
 ) -> None:
     made = reviewed(clinic, "b")
     for place, labels in enumerate((("a",), ("c",), ("a", "c"))):
-        clinic.reviews.reopen(LEAD, made.id, f"{WHY} {place}")
+        clinic.answers.reopen(LEAD, made.id, f"{WHY} {place}")
         assert clinic.answer(ANN, labels)[1].round == place + 1
     assert changes(clinic)[-1] == (["c"], ["a", "c"])
 
 
 def test_an_open_review_comes_first(clinic: Clinic) -> None:
     made = sent(clinic)
-    clinic.reviews.reopen(LEAD, made.id, WHY)
+    clinic.answers.reopen(LEAD, made.id, WHY)
     with pytest.raises(errors.ReviewOpen):
-        clinic.reviews.reopen(ADMIN, made.id, WHY)
+        clinic.answers.reopen(ADMIN, made.id, WHY)
 
 
 def test_a_reviewer_corrects_an_own_answer_while_it_is_the_last_one(clinic: Clinic) -> None:
     made = reviewed(clinic, "b")
     clinic.now.advance(minutes=1)
-    done = clinic.reviews.reopen(ANN, made.id, "I overlooked page two", ["b", "a"])
+    done = clinic.answers.reopen(ANN, made.id, "I overlooked page two", ["b", "a"])
     assert done.state is ReviewState.COMPLETED
     assert clinic.annotations()[-1].labels == ("a", "b")
     assert changes(clinic)[-1] == (["b"], ["a", "b"])
     with pytest.raises(errors.PredictionNotFound):
-        clinic.reviews.reopen(BEN, made.id, WHY, ["a"])
+        clinic.answers.reopen(BEN, made.id, WHY, ["a"])
     with pytest.raises(errors.PredictionNotFound):
-        clinic.reviews.reopen(ANN, made.id, WHY)
+        clinic.answers.reopen(ANN, made.id, WHY)
     clinic.now.advance(minutes=1)
-    clinic.reviews.reopen(LEAD, made.id, WHY, ["c"])
+    clinic.answers.reopen(LEAD, made.id, WHY, ["c"])
     with pytest.raises(errors.ReviewAlreadyDecided):
-        clinic.reviews.reopen(ANN, made.id, WHY, ["a"])
+        clinic.answers.reopen(ANN, made.id, WHY, ["a"])
 
 
 @pytest.mark.parametrize(("reason", "labels"), [("", None), (" ", ["a"]), (WHY, ["x"])])
@@ -99,8 +99,8 @@ def test_what_cannot_be_stored_reopens_nothing(
 ) -> None:
     made = sent(clinic)
     with pytest.raises(errors.InvalidRequest):
-        clinic.reviews.reopen(LEAD, made.id, reason, labels)
-    assert clinic.reviews.claim(ANN) is None
+        clinic.answers.reopen(LEAD, made.id, reason, labels)
+    assert clinic.queue.claim(ANN) is None
 
 
 def known(made: Prediction, said: list[Annotation]) -> Check:
@@ -116,7 +116,7 @@ def test_a_correction_is_no_evidence_but_teaches_what_an_ordinary_review_said(
     made = reviewed(clinic, "a", "b", kind=kind)
     first = clinic.annotations()
     clinic.now.advance(minutes=1)
-    clinic.reviews.reopen(LEAD, made.id, WHY, ["c"])
+    clinic.answers.reopen(LEAD, made.id, WHY, ["c"])
     said = clinic.annotations()
     assert deciding(said) == deciding(first)
     learnt = answer_of(known(made, said), Noise.NONE)
@@ -128,16 +128,16 @@ def test_a_correction_is_no_evidence_but_teaches_what_an_ordinary_review_said(
 
 def test_what_nobody_drew_teaches_nothing(clinic: Clinic) -> None:
     made = sent(clinic)
-    clinic.reviews.reopen(LEAD, made.id, WHY, ["c"])
+    clinic.answers.reopen(LEAD, made.id, WHY, ["c"])
     learnt = answer_of(known(made, clinic.annotations()), Noise.NONE)
     assert isinstance(learnt, str)
 
 
 def test_erasing_a_text_erases_why_it_was_reopened(clinic: Clinic) -> None:
     made = sent(clinic)
-    clinic.reviews.reopen(LEAD, made.id, WHY)
+    clinic.answers.reopen(LEAD, made.id, WHY)
     with clinic.begin() as transaction:
         transaction.texts.purge([made.id], clinic.now())
-    task = clinic.reviews.claim(ANN)
+    task = clinic.queue.claim(ANN)
     assert task is not None
     assert task.because is None

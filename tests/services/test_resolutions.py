@@ -29,8 +29,8 @@ def queued(clinic: Clinic, kind: str, *, of: Prediction | None = None) -> Predic
 
 def resolved(clinic: Clinic, caller: Caller) -> Resolution | None:
     """Return what was decided on the document that the caller answered last."""
-    newest, *_ = clinic.reviews.recent(caller).items
-    own = clinic.reviews.own(caller, newest.prediction.id)
+    newest, *_ = clinic.answers.recent(caller).items
+    own = clinic.answers.own(caller, newest.prediction.id)
     assert own.resolution == newest.resolution
     return newest.resolution
 
@@ -68,17 +68,17 @@ def test_nothing_tells_which_check_a_confirmed_answer_was(clinic: Clinic) -> Non
     queued(clinic, "audit", of=(reread := queued(clinic, "adjudication")))
     with clinic.begin(read_only=True) as transaction:
         lead_reads, _ = transaction.reviews.tasks_of(reread.id)
-    task = clinic.reviews.claim(ANN)
+    task = clinic.queue.claim(ANN)
     assert task is not None
     clinic.reviews.complete(ANN, task.id, ["a", "b"], None, task.version)
     assert resolved(clinic, ANN) is None
-    obstacle = clinic.reviews.own(ANN, reread.id).obstacle
+    obstacle = clinic.answers.own(ANN, reread.id).obstacle
     assert obstacle == "This document is not decided yet."
-    claimed = clinic.reviews.claim(LEAD, only=lead_reads.id)
+    claimed = clinic.queue.claim(LEAD, only=lead_reads.id)
     assert claimed is not None
     clinic.now.advance(minutes=1)
     clinic.reviews.complete(LEAD, claimed.id, ["a", "b"], None, claimed.version)
-    newest_first = [own.annotation for own in clinic.reviews.recent(ANN).items]
+    newest_first = [own.annotation for own in clinic.answers.recent(ANN).items]
     for shown, answer in zip((resolved(clinic, ANN), overlap, audit), newest_first, strict=True):
         assert shown == Resolution(("a", "b"), DecidedBy.YOU, answer.created_at, (), ())
 
@@ -116,8 +116,8 @@ def test_an_outcome_decides_without_a_name(clinic: Clinic) -> None:
 def test_a_later_review_decides_and_the_first_reviewer_learns_no_name(clinic: Clinic) -> None:
     document = reviewed(clinic, "a")
     clinic.now.advance(minutes=1)
-    clinic.reviews.reopen(LEAD, document.id, "page two", ["b"])
-    own = clinic.reviews.own(ANN, document.id)
+    clinic.answers.reopen(LEAD, document.id, "page two", ["b"])
+    own = clinic.answers.own(ANN, document.id)
     assert own.resolution is not None
     assert own.resolution.by is DecidedBy.REVIEWER
     assert own.obstacle == "Another person decided on this document."
@@ -129,5 +129,5 @@ def test_a_reviewer_who_would_correct_a_blind_answer_is_not_told_who_reads_it(
     document = queued(clinic, "audit")
     clinic.answer(ANN, ["c"], seconds=60)
     with pytest.raises(errors.ReviewOpen) as refused:
-        clinic.reviews.reopen(ANN, document.id, "late", ["a"])
+        clinic.answers.reopen(ANN, document.id, "late", ["a"])
     assert str(refused.value) == "Wait for the open review. This document is not decided yet."

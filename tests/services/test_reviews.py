@@ -5,8 +5,7 @@ import pytest
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.reviews import Annotation, ReviewState
-from setwise.service.services.reviews import Reviews
-from tests.fakes import LOTTERY
+from tests import building
 from tests.kit.clinic import Clinic
 from tests.samples import ANN, BEN, CAT, LEAD
 
@@ -33,20 +32,20 @@ def test_a_claimed_task_goes_to_nobody_else_until_its_lease_ends(clinic: Clinic)
 
 def test_a_released_task_is_the_next_one_again(clinic: Clinic) -> None:
     first, _ = clinic.store(*["review"] * 2)
-    clinic.reviews.release(ANN.calling_from(None, "r-1"), clinic.claimed(ANN).id)
+    clinic.queue.release(ANN.calling_from(None, "r-1"), clinic.claimed(ANN).id)
     assert clinic.claimed(BEN).id == first.id
     assert clinic.deeds()[1] == ("Ann", "review.released")
 
 
 def test_a_skipped_task_goes_to_others_and_then_to_a_lead(clinic: Clinic) -> None:
     (only,) = clinic.store()
-    clinic.reviews.skip(ANN, clinic.claimed(ANN).id, "illegible")
+    clinic.queue.skip(ANN, clinic.claimed(ANN).id, "illegible")
     assert clinic.claim(ANN) is None
-    escalated = clinic.reviews.skip(BEN, clinic.claimed(BEN).id, "not my field")
+    escalated = clinic.queue.skip(BEN, clinic.claimed(BEN).id, "not my field")
     assert escalated.state is ReviewState.SKIPPED
     assert clinic.claim(CAT) is None
     assert clinic.claimed(LEAD).id == only.id
-    skips = clinic.reviews.get(LEAD, only.id).skips
+    skips = clinic.queue.get(LEAD, only.id).skips
     assert [skip.reason for skip in skips] == [
         "illegible",
         "not my field",
@@ -58,9 +57,9 @@ def test_a_skip_needs_a_reason_that_can_be_kept(clinic: Clinic, reason: str) -> 
     clinic.store()
     claimed = clinic.claimed()
     with pytest.raises(errors.InvalidRequest) as refusal:
-        clinic.reviews.skip(ANN, claimed.id, reason)
+        clinic.queue.skip(ANN, claimed.id, reason)
     assert {fault.pointer for fault in refusal.value.faults} == {"/reason"}
-    assert clinic.reviews.get(ANN, claimed.id) == claimed
+    assert clinic.queue.get(ANN, claimed.id) == claimed
 
 
 def test_agreement_with_the_model_is_recorded(clinic: Clinic) -> None:
@@ -84,7 +83,7 @@ def test_agreement_with_the_model_is_recorded(clinic: Clinic) -> None:
     )
     assert made == expected
     assert clinic.contents.annotations == {claimed.id: made}
-    assert clinic.reviews.get(ANN, claimed.id).state is ReviewState.COMPLETED
+    assert clinic.queue.get(ANN, claimed.id).state is ReviewState.COMPLETED
 
 
 @pytest.mark.parametrize(
@@ -129,7 +128,7 @@ def test_unknown_and_repeated_labels_are_refused_with_their_place(clinic: Clinic
         "/labels/3",
         "/comment",
     ]
-    assert clinic.reviews.get(ANN, claimed.id) == claimed
+    assert clinic.queue.get(ANN, claimed.id) == claimed
 
 
 def test_labels_cannot_be_checked_while_the_model_loads(clinic: Clinic) -> None:
@@ -173,15 +172,15 @@ def test_a_clock_set_back_does_not_make_a_duration_negative(clinic: Clinic) -> N
 
 def test_the_reaper_returns_silent_tasks_and_says_so(clinic: Clinic) -> None:
     clinic.store(*["review"] * 250)
-    wide = Reviews(*clinic.parts, clinic.predictors, LOTTERY, most_leases=1000)
+    wide = building.queue(*clinic.parts, most_leases=1000)
     for _ in range(205):
         wide.claim(ANN)
     kept = clinic.claimed(BEN)
     clinic.now.advance(minutes=10)
-    clinic.reviews.extend(BEN, kept.id)
+    clinic.queue.extend(BEN, kept.id)
     clinic.now.advance(minutes=5)
-    assert clinic.reviews.expire_leases() == 205
-    assert clinic.reviews.expire_leases() == 0
+    assert clinic.queue.expire_leases() == 205
+    assert clinic.queue.expire_leases() == 0
     assert clinic.deeds().count(("system", "review.lease_expired")) == 205
     states = [one.state for one in clinic.contents.reviews.values()]
     assert (states.count(ReviewState.WAITING), states.count(ReviewState.LEASED)) == (249, 1)
@@ -189,7 +188,7 @@ def test_the_reaper_returns_silent_tasks_and_says_so(clinic: Clinic) -> None:
 
 def test_audit_rows_hold_neither_reasons_nor_comments_nor_labels(clinic: Clinic) -> None:
     clinic.store()
-    clinic.reviews.skip(ANN, clinic.claimed(ANN).id, "patient named in text")
+    clinic.queue.skip(ANN, clinic.claimed(ANN).id, "patient named in text")
     claimed = clinic.claimed(BEN)
     clinic.reviews.complete(BEN, claimed.id, ["a"], "patient named in comment", claimed.version)
     told = str([dict(event.detail) for event in clinic.contents.events.values()])

@@ -8,7 +8,7 @@ import pytest
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
-from setwise.service.services.reviews import MOST_UNDOABLE
+from setwise.service.services.reviews.decisions import MOST_UNDOABLE
 from tests.kit.clinic import Clinic
 from tests.samples import ANN, BEN, CLIENT, task
 
@@ -60,7 +60,7 @@ def test_the_newest_decisions_can_be_undone_and_older_ones_are_final(clinic: Cli
     assert by == ["Ann", "Ann", "Ann"]
     for one in reversed(others):
         clinic.reviews.undo(ANN, one.id)
-    assert [one.id for one in clinic.reviews.mine(ANN)] == [one.id for one in others]
+    assert [one.id for one in clinic.queue.mine(ANN)] == [one.id for one in others]
 
 
 def test_the_last_decision_becomes_final_by_itself(clinic: Clinic) -> None:
@@ -94,11 +94,11 @@ def test_a_decision_that_is_taken_back_leaves_the_task_as_it_was(clinic: Clinic)
 
 def test_a_skip_that_is_taken_back_leaves_the_task_with_its_reviewer(clinic: Clinic) -> None:
     (mine,) = waiting(clinic)
-    clinic.reviews.skip(ANN, mine.id, "wrong key")
+    clinic.queue.skip(ANN, mine.id, "wrong key")
     clinic.now.advance(seconds=19)
     again = clinic.reviews.undo(ANN, mine.id)
     assert (again.state, again.skips) == (ReviewState.LEASED, ())
-    assert clinic.reviews.mine(ANN) == [again] == [clinic.contents.reviews[mine.id]]
+    assert clinic.queue.mine(ANN) == [again] == [clinic.contents.reviews[mine.id]]
     assert clinic.actions()[-1] == "review.undone"
 
 
@@ -107,7 +107,7 @@ def test_a_skip_is_final_once_another_has_the_task_or_its_time_is_over(
     clinic: Clinic, act: str
 ) -> None:
     (mine,) = waiting(clinic)
-    clinic.reviews.skip(ANN, mine.id, "hard")
+    clinic.queue.skip(ANN, mine.id, "hard")
     if act == "late":
         clinic.now.advance(seconds=20)
     else:
@@ -116,7 +116,7 @@ def test_a_skip_is_final_once_another_has_the_task_or_its_time_is_over(
         if act == "decided":
             clinic.reviews.complete(BEN, mine.id, ["a"], None, theirs.version)
         if act == "skipped":
-            clinic.reviews.skip(BEN, mine.id, "hard too")
+            clinic.queue.skip(BEN, mine.id, "hard too")
     before = clinic.contents.reviews[mine.id]
     with pytest.raises((errors.LeaseLost, errors.ReviewAlreadyDecided)):
         clinic.reviews.undo(ANN, mine.id)
@@ -127,7 +127,7 @@ def test_whoever_read_the_suggestion_after_a_skip_does_not_get_the_blind_task_ba
     clinic: Clinic,
 ) -> None:
     (mine,) = waiting(clinic, kind=ReviewKind.AUDIT)
-    clinic.reviews.skip(ANN, mine.id, "hard")
+    clinic.queue.skip(ANN, mine.id, "hard")
     with clinic.begin() as transaction:
         transaction.reviews.note_reader(ANN.id, [mine.prediction.id], clinic.now())
     with pytest.raises(errors.LeaseLost):
@@ -140,7 +140,7 @@ def test_no_decision_is_lost_while_nobody_settles_it(clinic: Clinic) -> None:
     (one,) = waiting(clinic)
     clinic.reviews.decide(ANN, one.id, ["a"], None, one.version)
     clinic.now.advance(days=7)
-    assert clinic.reviews.expire_leases() == 0
+    assert clinic.queue.expire_leases() == 0
     assert clinic.claim(BEN) is None
     assert clinic.reviews.submit_decisions() == 1
     assert [(said.reviewer, said.labels) for said in clinic.annotations()] == [(ANN.id, ("a",))]
@@ -192,7 +192,7 @@ def test_another_tab_cannot_decide_otherwise(clinic: Clinic) -> None:
         with pytest.raises(errors.ReviewAlreadyDecided):
             clinic.reviews.complete(ANN, one.id, ["b"], None, seen)
     with pytest.raises(errors.ReviewAlreadyDecided):
-        clinic.reviews.release(ANN, one.id)
+        clinic.queue.release(ANN, one.id)
 
 
 def test_what_could_not_be_completed_cannot_be_decided(clinic: Clinic) -> None:
@@ -230,13 +230,13 @@ def test_without_a_window_a_decision_is_final_at_once() -> None:
 def test_a_decided_task_is_off_the_desk_and_counts_as_done(clinic: Clinic) -> None:
     first, second = waiting(clinic, 2)
     waiting(clinic, 1, BEN)
-    assert [one.id for one in clinic.reviews.mine(ANN)] == [first.id, second.id]
+    assert [one.id for one in clinic.queue.mine(ANN)] == [first.id, second.id]
     clinic.reviews.decide(ANN, first.id, ["a"], None, first.version)
-    assert [one.id for one in clinic.reviews.mine(ANN)] == [second.id]
+    assert [one.id for one in clinic.queue.mine(ANN)] == [second.id]
     assert clinic.reviews.done_within(ANN, timedelta(hours=1)) == 1
     clinic.reviews.submit_decisions_of(ANN.id)
     assert clinic.reviews.done_within(ANN, timedelta(hours=1)) == 1
     clinic.now.advance(hours=2)
     assert clinic.reviews.done_within(ANN, timedelta(hours=1)) == 0
     with pytest.raises(errors.ReviewNotFound):
-        clinic.reviews.my_task(BEN, second.id)
+        clinic.queue.my_task(BEN, second.id)

@@ -22,8 +22,8 @@ from hypothesis.stateful import (
 from setwise.service.domain.accounts.callers import Caller, Role
 from setwise.service.domain.errors import Conflict, ServiceError, StaleVersion, TooManyLeases
 from setwise.service.domain.reviews import ReviewState, ReviewTask
-from setwise.service.services.reviews import Reviews
-from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
+from tests import building
+from tests.fakes import FakeClock, FakeIds
 from tests.kit.databases import Database
 from tests.samples import ADMIN, ANN, BEN, CAT, LEAD, add_predictions, task
 
@@ -46,7 +46,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.begin = Database()
         self.now = FakeClock()
         parts = (self.begin, self.now, FakeIds(0x2000_0000))
-        self.reviews = Reviews(*parts, FakePredictors(), LOTTERY, LEASE, MOST_LEASES)
+        self.reviews = building.reviews(*parts, lease=LEASE, most_leases=MOST_LEASES)
+        self.queue = self.reviews.queue
         self.versions: dict[str, int] = {}
         self.leases: dict[str, tuple[str, object]] = {}
         self.skips: dict[str, list[str]] = {}
@@ -67,12 +68,12 @@ class QueueMachine(RuleBasedStateMachine):
         live = [holder for holder, ends in self.leases.values() if ends > self.now()]
         if live.count(who.id) >= MOST_LEASES:
             try:
-                self.reviews.claim(who)
+                self.queue.claim(who)
             except TooManyLeases:
                 return multiple()
             raise AssertionError(f"{who.name} holds more than {MOST_LEASES} tasks")
         expected = self.expected_for(who)
-        found = self.reviews.claim(who)
+        found = self.queue.claim(who)
         assert (found and found.id) == expected
         if found is None:
             return multiple()
@@ -96,31 +97,31 @@ class QueueMachine(RuleBasedStateMachine):
     def extend(self, lease: tuple[str, Caller, int]) -> None:
         one, who, _ = lease
         if self.holds(one, who):
-            extended = self.reviews.extend(who, one)
+            extended = self.queue.extend(who, one)
             assert extended.version == self.versions[one]
             assert extended.lease is not None
             self.leases[one] = (who.id, extended.lease.expires_at)
         else:
-            self.refused(lambda: self.reviews.extend(who, one))
+            self.refused(lambda: self.queue.extend(who, one))
 
     @rule(lease=held)
     def release(self, lease: tuple[str, Caller, int]) -> None:
         one, who, _ = lease
         if self.holds(one, who):
-            self.note(self.reviews.release(who, one))
+            self.note(self.queue.release(who, one))
         else:
-            self.refused(lambda: self.reviews.release(who, one))
+            self.refused(lambda: self.queue.release(who, one))
 
     @rule(lease=held)
     def skip(self, lease: tuple[str, Caller, int]) -> None:
         one, who, _ = lease
         if self.holds(one, who):
-            skipped = self.reviews.skip(who, one, "hard")
+            skipped = self.queue.skip(who, one, "hard")
             self.skips[one].append(who.id)
             self.note(skipped)
             assert (skipped.state is ReviewState.SKIPPED) == (len(self.skips[one]) >= 2)
         else:
-            self.refused(lambda: self.reviews.skip(who, one, "hard"))
+            self.refused(lambda: self.queue.skip(who, one, "hard"))
 
     @rule(lease=held)
     def complete(self, lease: tuple[str, Caller, int]) -> None:
@@ -128,14 +129,14 @@ class QueueMachine(RuleBasedStateMachine):
         if self.holds(one, who) and version == self.versions[one]:
             made = self.reviews.complete(who, one, ["a"], None, version)
             assert made.reviewer == who.id
-            self.settled[one] = self.reviews.get(ADMIN, one)
+            self.settled[one] = self.queue.get(ADMIN, one)
             self.note(self.settled[one])
         else:
-            before = self.reviews.get(ADMIN, one)
+            before = self.queue.get(ADMIN, one)
             try:
                 self.reviews.complete(who, one, ["b"], "too late", version)
             except (Conflict, StaleVersion):
-                assert self.reviews.get(ADMIN, one) == before
+                assert self.queue.get(ADMIN, one) == before
             else:
                 raise AssertionError("a lost lease completed a task")
 
@@ -146,7 +147,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def reap(self) -> None:
         silent = [one for one, (_, ends) in self.leases.items() if ends <= self.now()]
-        assert self.reviews.expire_leases() == len(silent)
+        assert self.queue.expire_leases() == len(silent)
         for one in silent:
             del self.leases[one]
             self.versions[one] += 1
@@ -155,12 +156,12 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(who=people, data=st.data())
     def touch_what_is_settled(self, who: Caller, data: st.DataObject) -> None:
         one = data.draw(st.sampled_from(sorted(self.settled)))
-        for verb in (self.reviews.extend, self.reviews.release):
+        for verb in (self.queue.extend, self.queue.release):
             self.refused(lambda verb=verb: verb(who, one))
 
     @invariant()
     def every_task_is_as_the_answers_said(self) -> None:
-        stored = {one.id: one for one in self.reviews.page(ADMIN, limit=200).items}
+        stored = {one.id: one for one in self.queue.page(ADMIN, limit=200).items}
         assert {one: task.version for one, task in stored.items()} == self.versions
         for one, found in stored.items():
             lease = found.lease and (found.lease.holder, found.lease.expires_at)

@@ -26,7 +26,7 @@ def predict(service: Service, *confidences: str) -> list[str]:
 
 
 def claimed(service: Service, who: Caller) -> str | None:
-    task = service.services.reviews.claim(who)
+    task = service.services.queue.claim(who)
     return None if task is None else task.prediction.id
 
 
@@ -69,8 +69,8 @@ def test_what_a_person_is_no_longer_given_goes_to_anybody(service: Service, ben:
     for document, who in ((skipped, ben), (demoted, lea)):
         act.assign(LEAD, [document], who.id)
     assert claimed(service, ben) == skipped
-    (task,) = service.services.reviews.mine(ben)
-    service.services.reviews.skip(ben, task.id, "not mine")
+    (task,) = service.services.queue.mine(ben)
+    service.services.queue.skip(ben, task.id, "not mine")
     assert claimed(service, ANN) == skipped
     act.assign(LEAD, [erased], ben.id)
     services.people.erase(SYSTEM, ben.id)
@@ -86,7 +86,7 @@ def test_who_has_answered_a_document_loses_its_other_review_to_anybody(
     (twice,) = predict(service, "0.3")
     assert service.services.selections.assign(LEAD, [twice], ben.id).changed == [twice]
     reviews = service.services.reviews
-    other = reviews.claim(ben, QueueFilter(label="no such label"))
+    other = reviews.queue.claim(ben, QueueFilter(label="no such label"))
     assert other is not None
     reviews.complete(ben, other.id, ["a"], None, other.version)
     assert claimed(service, ben) is None

@@ -126,7 +126,7 @@ class Run:
         """Let reviewers read as much as they can, and the lead all that waits for a decision."""
         reviews, readers, left = self.office.services.reviews, self.office.reviewers, A_DAY
         while left and (
-            tasks := [(who, task) for who in readers if (task := reviews.claim(who.caller))]
+            tasks := [(who, task) for who in readers if (task := reviews.queue.claim(who.caller))]
         ):
             self.office.clock.advance(minutes=1)
             for who, task in tasks:
@@ -136,7 +136,7 @@ class Run:
             if left % CHECK_EVERY == 0:
                 self._train()
         lead = self.office.lead
-        while (task := reviews.claim(lead)) is not None:
+        while (task := reviews.queue.claim(lead)) is not None:
             reviews.complete(lead, task.id, self._truth(task), None, task.version)
             self.readings += 1
 

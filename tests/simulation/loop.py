@@ -163,7 +163,7 @@ class _Run:
         while tasks := [
             (reviewer, task)
             for reviewer in self.office.reviewers
-            if (task := reviews.claim(reviewer.caller)) is not None
+            if (task := reviews.queue.claim(reviewer.caller)) is not None
         ]:
             self.office.clock.advance(minutes=MINUTES)
             for reviewer, task in tasks:
@@ -171,7 +171,7 @@ class _Run:
                 labels = reviewer.answer(task, truth, self.stream.labels)
                 reviews.complete(reviewer.caller, task.id, labels, None, task.version)
                 readings[task.kind] += 1
-        while (task := reviews.claim(lead)) is not None:
+        while (task := reviews.queue.claim(lead)) is not None:
             self.office.clock.advance(minutes=MINUTES)
             truth = self.truths[task.prediction.name]
             reviews.complete(lead, task.id, truth, None, task.version)

@@ -21,7 +21,6 @@ from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions, all_predicted
-from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
 from setwise.service.stores.database import new_id, utc_now
 from setwise.service.stores.transaction import Transactions
@@ -53,13 +52,13 @@ def _contradicted(begin: Transactions, n: int) -> None:
     predictions.predict(
         [Submission(CLIENT, Document(text=unlike("0.9", place))) for place in range(n)]
     )
-    reviews = Reviews(*office, FakePredictors(), LOTTERY, most_leases=n)
-    while (task := reviews.claim(ANN)) is not None:
+    reviews = building.reviews(*office, most_leases=n)
+    while (task := reviews.queue.claim(ANN)) is not None:
         reviews.complete(ANN, task.id, ["c"], None, task.version)
 
 
 def _leads(begin: Transactions, n: int) -> list[tuple[Caller, ReviewTask]]:
-    claim = Reviews(begin, utc_now, new_id, FakePredictors(), LOTTERY).claim
+    claim = building.queue(begin, utc_now).claim
     held = []
     for number in range(n):
         lead = Caller(new_id(), f"lead {number}", Role.LEAD)
@@ -74,9 +73,7 @@ def test_audits_that_end_at_one_instant_trip_it_together_and_once(engine: Engine
     begin = Transactions(engine)
     _contradicted(begin, WRONG)
     breaker = building.breaker(begin, rule=RULE)
-    complete = Reviews(
-        begin, utc_now, new_id, FakePredictors(), LOTTERY, annotated=breaker.annotated
-    ).complete
+    complete = building.reviews(begin, utc_now, annotated=breaker.annotated).complete
     barrier = Barrier(WRONG)
 
     def settle(lead: Caller, task: ReviewTask) -> None:
@@ -97,9 +94,7 @@ def test_a_trip_does_not_meet_a_change_of_policy_halfway(engine: Engine) -> None
     begin = Transactions(engine)
     _contradicted(begin, WRONG)
     breaker = building.breaker(begin, rule=RULE)
-    complete = Reviews(
-        begin, utc_now, new_id, FakePredictors(), LOTTERY, annotated=breaker.annotated
-    ).complete
+    complete = building.reviews(begin, utc_now, annotated=breaker.annotated).complete
     barrier = Barrier(2 * WRONG)
     change_policy = Policies(begin, utc_now, new_id).change
     audits = AuditPlan(certification_rate=1.0)
@@ -132,7 +127,6 @@ PROCESS = textwrap.dedent(
     from setwise.service.domain.predictions import Document
     from setwise.service.domain.breaker import BreakerRule
     from setwise.service.services.predictions import Predictions
-    from setwise.service.services.reviews import Reviews
     from tests import building
     from tests.building import predict_one
     from tests.fakes import LOTTERY, FakePredictors
@@ -142,8 +136,8 @@ PROCESS = textwrap.dedent(
     parts = (begin, utc_now, new_id)
     rule = BreakerRule(run_length=float(sys.argv[3]))
     breaker = building.breaker(begin, rule=rule)
-    reviews = Reviews(*parts, FakePredictors(), LOTTERY, annotated=breaker.annotated)
-    claim, complete = reviews.claim, reviews.complete
+    reviews = building.reviews(*parts, annotated=breaker.annotated)
+    claim, complete = reviews.queue.claim, reviews.complete
     predictions = Predictions(FakePredictors(), *parts, LOTTERY)
     lead = Caller(new_id(), "lead", Role.LEAD)
     for order in sys.stdin:

@@ -19,7 +19,6 @@ from setwise.service.domain.predictions import Document, IdempotencyKey, Predict
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
-from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
 from setwise.service.stores.database import new_id, utc_now
 from setwise.service.stores.transaction import Transactions
@@ -76,7 +75,7 @@ def count(engine: Engine, table: str) -> int:
 
 def test_twenty_claims_at_once_get_twenty_tasks(begin: Transactions) -> None:
     expected = fill(begin, THREADS + 5)[:THREADS]
-    claim = Reviews(begin, utc_now, new_id, FakePredictors(), LOTTERY).claim
+    claim = building.queue(begin, utc_now).claim
     claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
     assert sorted(one.id for one in claimed if one) == expected
 
@@ -88,12 +87,12 @@ def test_twenty_reviewers_empty_the_queue_without_meeting(
     held: dict[str, str] = {}
     guard = threading.Lock()
     met: list[str] = []
-    reviews = Reviews(begin, utc_now, new_id, FakePredictors(), LOTTERY)
+    reviews = building.reviews(begin)
     claim, complete, release, skip = (
-        reviews.claim,
+        reviews.queue.claim,
         reviews.complete,
-        reviews.release,
-        reviews.skip,
+        reviews.queue.release,
+        reviews.queue.skip,
     )
 
     def work(who: Caller, number: int) -> list[str]:
@@ -131,21 +130,19 @@ def test_twenty_reviewers_empty_the_queue_without_meeting(
 def test_an_expired_lease_goes_to_one_of_many(begin: Transactions) -> None:
     (only,) = fill(begin, 1)
     now = FakeClock()
-    claim = Reviews(begin, now, new_id, FakePredictors(), LOTTERY).claim
+    claim = building.queue(begin, now).claim
     lost = claim(ADMIN)
     assert lost is not None
     now.advance(hours=1)
     claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
     assert [one.id for one in claimed if one] == [only]
     with pytest.raises(errors.StaleVersion):
-        Reviews(begin, now, new_id, FakePredictors(), LOTTERY).complete(
-            ADMIN, only, [], None, lost.version
-        )
+        building.reviews(begin, now).complete(ADMIN, only, [], None, lost.version)
 
 
 def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Transactions) -> None:
     fill(begin, THREADS)
-    claim = Reviews(begin, utc_now, new_id, FakePredictors(), LOTTERY, most_leases=3).claim
+    claim = building.queue(begin, utc_now, most_leases=3).claim
     (who,) = reviewers(1)
 
     def window() -> str | None:
@@ -161,11 +158,11 @@ def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Transactio
 def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Transactions) -> None:
     fill(begin, 30)
     now = FakeClock()
-    claim = Reviews(begin, now, new_id, FakePredictors(), LOTTERY, most_leases=100).claim
+    claim = building.queue(begin, now, most_leases=100).claim
     for _ in range(30):
         claim(ADMIN)
     now.advance(hours=1)
-    reap = Reviews(begin, now, new_id, FakePredictors(), LOTTERY).expire_leases
+    reap = building.queue(begin, now).expire_leases
     calls: list[Callable[[], object]] = [reap] * 5
     calls += [lambda who=who: claim(who) for who in reviewers(15)]
     results = at_once(calls)
@@ -301,8 +298,8 @@ def test_one_of_many_requests_for_the_same_job_is_stored(begin: Transactions) ->
 def test_two_readers_who_finish_at_once_and_differ_make_one_adjudication(
     begin: Transactions,
 ) -> None:
-    reviews = Reviews(begin, utc_now, new_id, FakePredictors(), LOTTERY)
-    claim, complete = reviews.claim, reviews.complete
+    reviews = building.reviews(begin)
+    claim, complete = reviews.queue.claim, reviews.complete
     for _ in range(10):
         one = task()
         with begin() as transaction:

@@ -135,7 +135,7 @@ TREE = "label,parent\na,\nb,a\nc,b"
 
 
 def beside(clinic: Clinic) -> Mapping[str, str]:
-    return clinic.reviews.parents(ANN)
+    return clinic.queue.parents(ANN)
 
 
 def test_the_policys_rule_on_parents_follows_the_catalogue(clinic: Clinic) -> None:

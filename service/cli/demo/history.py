@@ -230,13 +230,13 @@ class History:
         only: "Callable[[ReviewTask], bool]" = lambda _: True,
     ) -> bool:
         """Claim and complete a task; return whether there was one."""
-        task = self.services.reviews.claim(reviewer)
+        task = self.services.queue.claim(reviewer)
         if task is None:
             return False
         note = self._truth.get(task.prediction.document.id or "")
         # A user may have posted other documents between two runs.
         if note is None or not only(task):
-            self.services.reviews.release(reviewer, task.id)
+            self.services.queue.release(reviewer, task.id)
             return False
         self.clock.advance(draw.uniform(LEAST_PLAUSIBLE_S, MOST_PLAUSIBLE_S))
         self.services.reviews.complete(reviewer, task.id, answer(note), None, task.version)

@@ -51,7 +51,7 @@ def reopen(
     """Have a document decided again."""
 
     def act(reopening: ReopenRequest) -> None:
-        services.reviews.reopen(visit.caller, prediction_id, reopening.reason)
+        services.answers.reopen(visit.caller, prediction_id, reopening.reason)
 
     if form.carry_out(ReopenRequest, act):
         return go(of_document(prediction_id))

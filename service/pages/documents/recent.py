@@ -103,7 +103,7 @@ _COLUMNS: Sequence[ui.Column[OwnAnswer]] = (
 def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
     """Show what the person answered, the newest first."""
     after = request.query_params.get("after")
-    answers = services.reviews.recent(visit.caller, after=after, limit=PAGE)
+    answers = services.answers.recent(visit.caller, after=after, limit=PAGE)
     own = [] if after else [ui.text(in_a_line(services.annotators.own(visit.caller)), "quiet")]
     parts: list[ui.Piece] = [
         *own,
@@ -135,7 +135,7 @@ def correct(
 
     def act(correction: Correction) -> None:
         labels = lines(correction.labels)
-        prediction = services.reviews.own(visit.caller, prediction_id).prediction
+        prediction = services.answers.own(visit.caller, prediction_id).prediction
         new = list(unlisted(services, visit.caller, prediction, labels))
         unseen = [each for each in new if each.label not in form.all("seen")]
         form.show_again("seen", [each.label for each in new])
@@ -146,7 +146,7 @@ def correct(
         additions = Additions(
             [each.label for each in new], insist=True, label_missing=correction.missing
         )
-        services.reviews.reopen(
+        services.answers.reopen(
             visit.caller, prediction_id, correction.reason, labels, additions=additions
         )
 
@@ -175,7 +175,7 @@ def _answer(
     form: Filled | None = None,
     tried: Filled | None = None,
 ) -> Response:
-    own = services.reviews.own(visit.caller, prediction_id)
+    own = services.answers.own(visit.caller, prediction_id)
     annotation, document = own.annotation, own.prediction.document
     facts = [
         ("Labels", labels_of(annotation.labels)),

@@ -22,7 +22,7 @@ from setwise.service.domain.text import is_id
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.documents import checked, held_by
 from setwise.service.services.predictions import disclose
-from setwise.service.services.reviews import Reviews
+from setwise.service.services.reviews.answers import Answers
 from setwise.service.stores.database import LeaseClock
 from setwise.service.stores.transaction import Transaction
 from setwise.shown import Shown, members
@@ -66,7 +66,7 @@ class Selections(Recorded):
     """Documents that a person selected, or found."""
 
     now: LeaseClock
-    reviews: Reviews
+    answers: Answers
     stopwatch: Callable[[], float] = time.monotonic
     """Returns monotonic time in seconds."""
 
@@ -185,7 +185,7 @@ class Selections(Recorded):
 
         def reopen(transaction: Transaction, document: str) -> None:
             try:
-                self.reviews.reopen_in(transaction, caller, document, reason)
+                self.answers.reopen_in(transaction, caller, document, reason)
             except (errors.Conflict, errors.PredictionNotFound) as refusal:
                 raise _ActionRefused(refusal.detail) from refusal
 

@@ -396,7 +396,7 @@ def test_a_tripped_breaker_is_explained_and_let_go(service: Service, admin: Brow
     for place in range(40):
         service.predict(f"0.9{place:02}")
     for who in (ANN, LEAD):
-        while (task := service.services.reviews.claim(who)) is not None:
+        while (task := service.services.queue.claim(who)) is not None:
             service.services.reviews.complete(who, task.id, ["c"], None, task.version)
     assert "the target is no longer met" in admin.get("/board/breaker").text
     assert "tripped" in admin.get("/board/policy").text

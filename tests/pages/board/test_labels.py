@@ -81,7 +81,7 @@ def proposed(service: Service, *labels: str) -> str:
     """Let Rita answer a document with new labels; return the document's address."""
     rita = Caller(service.person("rita", Role.REVIEWER), "rita", Role.REVIEWER)
     service.predict("0.4")
-    task = service.services.reviews.claim(rita)
+    task = service.services.queue.claim(rita)
     assert task is not None
     service.services.reviews.complete(
         rita, task.id, labels, None, task.version, additions=Additions(labels, insist=True)

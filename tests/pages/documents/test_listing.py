@@ -219,7 +219,7 @@ def test_an_open_list_counts_other_documents_and_takes_no_blind_review(
     assert 'href="/documents?state=waiting"' in changed
     assert "0.9" not in changed
     lead = next(each for each in service.services.people.all(SYSTEM) if each.login == "lea")
-    task = service.services.reviews.claim(Caller(lead.id, lead.name, lead.role))
+    task = service.services.queue.claim(Caller(lead.id, lead.name, lead.role))
     assert task is not None
     assert task.kind is ReviewKind.AUDIT
     # Who holds it cannot have it listed by its id either.

@@ -20,7 +20,7 @@ def answered(service: Service, ann: Caller, *labels: str) -> str:
     """Let Ann answer a document; return its address."""
     made = service.predict("0.9").json()["id"]
     service.clock.advance(minutes=1)
-    task = service.services.reviews.claim(ann)
+    task = service.services.queue.claim(ann)
     assert task is not None
     service.services.reviews.complete(ann, task.id, labels, None, task.version)
     service.clock.advance(minutes=1)
@@ -74,7 +74,7 @@ def test_an_audit_that_is_corrected_stays_the_evidence_and_looks_like_any_review
 def test_what_somebody_else_decides_is_not_corrected(service: Service, ann: Caller) -> None:
     address = answered(service, ann, "a")
     lead = Caller(service.person("lea", Role.LEAD), "lea", Role.LEAD)
-    service.services.reviews.reopen(lead, address.rpartition("/")[2], "the patient called")
+    service.services.answers.reopen(lead, address.rpartition("/")[2], "the patient called")
     browser = browsing(service)
     shown = browser.get(address).text
     assert "a reviewer decides again. It waits in the queue. You cannot correct" in shown
@@ -84,7 +84,7 @@ def test_what_somebody_else_decides_is_not_corrected(service: Service, ann: Call
     assert refused.status_code == 422
     assert "a reviewer decides again" in refused.text
     service.clock.advance(minutes=1)
-    task = service.services.reviews.claim(lead)
+    task = service.services.queue.claim(lead)
     assert task is not None
     assert "It is being read." in browser.get(address).text
     service.services.reviews.complete(lead, task.id, ["b"], None, task.version)
@@ -110,7 +110,7 @@ def test_a_blind_answer_is_not_compared_before_the_lead_has_decided(
     assert "You missed" not in open_case
     assert not {"audit", "lead decides"} & set(re.findall(r"audit|lead decides", open_case))
     lead = Caller(service.person("lea", Role.LEAD), "lea", Role.LEAD)
-    task = service.services.reviews.claim(lead)
+    task = service.services.queue.claim(lead)
     assert task is not None
     service.services.reviews.complete(lead, task.id, ["a", "b"], None, task.version)
     closed = browser.get(address).text

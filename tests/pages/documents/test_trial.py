@@ -79,8 +79,8 @@ def test_who_tries_a_text_is_given_no_audit_that_is_open(service: Service) -> No
     browser.sign_in("lea")
     tried(browser, "0.5")
     caller = Caller(lea, "lea", Role.LEAD)
-    assert service.services.reviews.claim(caller) is None
+    assert service.services.queue.claim(caller) is None
     service.predict("0.6")
-    claimed = service.services.reviews.claim(caller)
+    claimed = service.services.queue.claim(caller)
     assert claimed is not None
     assert tried(browser, "0.6").status_code == 422
