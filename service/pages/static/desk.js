@@ -10,30 +10,23 @@ import {
   offers,
   percent,
   sharedLine,
-  telling,
-  termLines,
 } from "./desk-answer.js";
-import { Refused, ask, at } from "./desk-client.js";
 import { drafts } from "./desk-keep.js";
+import { listen } from "./desk-keys.js";
+import { Lease } from "./desk-lease.js";
+import { clearNotices, notice, say, signedOut, state, trouble, ui } from "./desk-notices.js";
 import { Guide, Picker } from "./desk-picker.js";
+import { Progress } from "./desk-progress.js";
 import { Queue } from "./desk-queue.js";
-import { composing, inDialog, typing } from "./keys.js";
+import { Reading } from "./desk-reading.js";
+import { inSight, lookAfresh, watch } from "./desk-sight.js";
+import { askWhy, onReason } from "./desk-skip.js";
 import { Sheet, attached } from "./desk-text.js";
+import { Warnings } from "./desk-warnings.js";
 
 const LOOK_AGAIN_MS = 10_000;
-const CHECK_AFTER_MS = 120;
-const WARN_BELOW_S = 120;
-const COUNT_AGAIN_MS = 60_000;
 // A second press within this time was meant for the document that has just gone.
 const SHOWN_AT_LEAST_MS = 250;
-// A label is on the screen if this share of it is, above the bar with the buttons.
-const WHOLE = 0.95;
-const BAR_PX = 64;
-const SINGLE_KEYS = "setwise-single-keys";
-const KEYS = "setwise-keys";
-
-const by = (id) => document.getElementById(id);
-const ui = new Proxy({}, { get: (_, id) => by(id.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)) });
 
 const { prioritized, ...wanted } = Object.fromEntries(
   [...new URLSearchParams(location.search)].filter(
@@ -42,14 +35,13 @@ const { prioritized, ...wanted } = Object.fromEntries(
 );
 const queue = new Queue({ ...wanted, prioritized: Boolean(prioritized) });
 const sheet = new Sheet(ui.text);
+const reading = new Reading(sheet, queue);
+const progress = new Progress(queue);
+const warnings = new Warnings();
+const lease = new Lease(queue, () => go());
 let choice = null;
 let shownAt = 0;
-let done = 0;
-let counted = 0;
 let lookAgain = 0;
-let checking = 0;
-let check = null;
-let explained = null;
 let paused = false;
 let busy = false;
 
@@ -87,31 +79,6 @@ const picker = new Picker({
   failed: (error) => trouble(error),
 });
 
-// What has been on the screen: no key and no button submits a label that was not.
-const seen = new Set();
-const eyes = new IntersectionObserver(
-  (entries) => {
-    for (const { target, isIntersecting } of entries) if (isIntersecting) seen.add(target.dataset.seen);
-  },
-  { threshold: WHOLE, rootMargin: `0px 0px -${BAR_PX}px` },
-);
-
-function watch(parts) {
-  for (const part of parts.querySelectorAll("[data-seen]")) eyes.observe(part);
-}
-
-/** Whether all labels of a set have been on the screen; if not, bring the next ones there and ask. */
-function inSight(set) {
-  clearNotices("unseen");
-  // A card says only what sets it apart; the other labels are chips, or stand above the cards.
-  const parts = [ui.shared, ui.chips, set].flatMap((one) => [...one.querySelectorAll("[data-seen]")]);
-  const hidden = parts.find((part) => !seen.has(part.dataset.seen));
-  if (!hidden) return true;
-  notice("unseen", "Labels of this set were out of sight. Read them, then submit again.");
-  hidden.scrollIntoView({ block: "center" });
-  return false;
-}
-
 function browse() {
   if (ui.browse.hidden)
     return notice("browse", "The labels have no parents, so there is no tree to browse. Press / to search.");
@@ -131,8 +98,7 @@ function show(item) {
   paused = false;
   const draft = drafts.of(item.id);
   choice = new Choice(item, draft);
-  explained = null;
-  ui.terms.hidden = true;
+  reading.begin();
   ui.rest.hidden = true;
   ui.work.hidden = false;
   ui.work.dataset.task = item.id;
@@ -147,8 +113,6 @@ function show(item) {
   sheet.show(item.document);
   ui.attachment.hidden = !item.document.attachment;
   ui.attachment.replaceChildren(...attached(item.document.attachment));
-  ui.findText.value = "";
-  ui.findCount.textContent = "";
   ui.comment.value = draft?.comment ?? "";
   fitComment();
   picker.clear();
@@ -159,8 +123,7 @@ function show(item) {
   ui.confidenceTerm.hidden = Boolean(item.answers);
   // Between two answers nothing is chosen yet; otherwise what Enter submits stands first.
   ui.chosen[item.answers ? "before" : "after"](ui.suggestions);
-  seen.clear();
-  eyes.disconnect();
+  lookAfresh();
   const line = sharedLine(item);
   ui.shared.replaceChildren(...line);
   ui.shared.hidden = !line.length;
@@ -173,7 +136,7 @@ function show(item) {
   for (const kind of ["item", "empty", "unseen", "browse"]) clearNotices(kind);
   if (draft && draft.version !== item.version)
     notice("item", "You had this document before. Your earlier choice is restored.");
-  showLease();
+  lease.show();
   shownAt = performance.now();
   window.scrollTo(0, 0);
   ui.text.focus({ preventScroll: true });
@@ -225,7 +188,7 @@ function render() {
     choice.asked ? "Submit no labels " : "Submit ",
     element("kbd", {}, "⏎"),
   );
-  warn();
+  warnings.look(queue.current, choice);
 }
 
 /** Something was chosen or typed: keep it, and look whether it is odd. */
@@ -239,44 +202,6 @@ function changed() {
 function keep() {
   const { id, version } = queue.current;
   drafts.keep(id, { version, ...choice.draft, comment: ui.comment.value });
-}
-
-function warn() {
-  stopChecking();
-  const item = queue.current;
-  const labels = choice.labels;
-  const known = (item.candidates ?? []).find(
-    (one) => one.labels.length === labels.length && one.labels.every((l) => choice.chosen.has(l)),
-  );
-  if (known) return showWarnings(known.warnings);
-  if (!labels.length && !choice.changed) return showWarnings([]);
-  checking = setTimeout(async () => {
-    try {
-      check = new AbortController();
-      const { signal } = check;
-      const reply = await ask(`/desk/tasks/${item.id}/check`, { labels: labels.filter(Boolean) }, { signal });
-      if (queue.current === item && choice.labels.join("\n") === labels.join("\n"))
-        showWarnings(reply.warnings);
-    } catch (error) {
-      // A warning is a courtesy; a refusal is shown when the set is submitted.
-      if (!(error instanceof Refused) && error.name !== "AbortError") state("offline");
-    }
-  }, CHECK_AFTER_MS);
-  return undefined;
-}
-
-/** Ask no more about a set that is submitted or has changed. */
-function stopChecking() {
-  clearTimeout(checking);
-  check?.abort();
-}
-
-function showWarnings(warnings) {
-  ui.warnings.replaceChildren(
-    ...warnings.map((text) =>
-      element("li", {}, element("span", { "aria-hidden": "true" }, "⚠ "), text),
-    ),
-  );
 }
 
 // Deciding
@@ -299,12 +224,11 @@ function submitChosen() {
 /** Submit what a `Choice` keeps, or the labels of a card; the page shows them in `set`. */
 function submit(answer, set) {
   if (!ready() || !inSight(set)) return;
-  stopChecking();
+  warnings.stop();
   queue.decide(answer, ui.comment.value.trim() ? ui.comment.value : null);
-  done += 1;
-  showProgress();
-  loadProgress();
-  showUndo();
+  progress.add(1);
+  progress.load();
+  progress.showUndo();
   go();
 }
 
@@ -337,13 +261,12 @@ async function undoAct() {
   busy = true;
   try {
     const item = await queue.undo();
-    if (last.kind === "submitted") done -= 1;
-    showProgress();
-    showUndo();
+    progress.add(last.kind === "submitted" ? -1 : 0);
+    progress.showUndo();
     show(item);
     say("Undone. " + (item.document.id ?? ""));
   } catch (error) {
-    showUndo();
+    progress.showUndo();
     trouble(error);
   } finally {
     busy = false;
@@ -354,11 +277,11 @@ async function undoAct() {
 async function leave(act) {
   if (!queue.current || busy) return;
   busy = true;
-  stopChecking();
+  warnings.stop();
   try {
     await act();
     busy = false;
-    showUndo();
+    progress.showUndo();
     await go();
   } catch (error) {
     trouble(error, () => leave(act));
@@ -368,6 +291,7 @@ async function leave(act) {
 }
 
 const skip = (reason) => leave(() => queue.skip(reason));
+const openSkip = () => queue.current && askWhy();
 const later = () => leave(() => queue.postpone());
 
 // Resting
@@ -413,204 +337,10 @@ async function pause() {
   await queue.pause();
 }
 
-// Leases
-
-function showLease() {
-  const item = queue.current;
-  ui.lease.hidden = !item;
-  if (!item) return;
-  const left = Math.max(0, Math.round(queue.left_s));
-  const clock = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
-  ui.leaseText.textContent = item.lost ? "Lease expired" : `Yours for ${clock}`;
-  const short = left < Math.min(WARN_BELOW_S, item.lease / 4000);
-  ui.lease.classList.toggle("short", short);
-  if (left > 0 && short && !item.lost) {
-    if (!has("lease"))
-      notice("lease", "This document returns to the queue soon. Press any key to keep it.");
-  } else {
-    clearNotices("lease");
-  }
-}
-
-function lost(how) {
-  const words = {
-    expired: "Your lease expired, so other reviewers can take this document.",
-    taken: "Another reviewer has this document now.",
-    submitted: "You submitted this document in another tab.",
-    decided: "This document has already been submitted.",
-  };
-  const over = how === "submitted" || how === "decided";
-  const kept = how === "submitted" ? "" : " Your choices and comment are kept in this tab.";
-  clearNotices("lease");
-  notice(
-    "item",
-    (words[how] ?? how) + kept,
-    ...(over ? [] : [["Reclaim it", takeBack]]),
-    ["Continue with the next", forget],
-  );
-  showLease();
-}
-
-async function takeBack() {
-  const item = queue.current;
-  if (!item) return;
-  clearNotices("item");
-  if (await queue.beat(item)) say("You have it again.");
-  showLease();
-}
-
-function forget() {
-  clearNotices("item");
-  queue.forget();
-  go();
-}
-
-// What the server or the network said
-
-function state(now) {
-  const words = {
-    saving: "Saving…",
-    saved: "All saved",
-    offline: "No connection. Nothing is lost; retrying.",
-  };
-  ui.saved.textContent = words[now];
-  ui.saved.dataset.state = now;
-}
-
-function trouble(error, again) {
-  if (error.signedOut) return signedOut();
-  if (error.name === "AbortError") return undefined;
-  const actions = again ? [["Try again", again]] : [];
-  notice("trouble", error instanceof Refused ? error.message : "The server is not responding.", ...actions);
-  return undefined;
-}
-
-function signedOut() {
-  clearNotices("session");
-  const link = element("a", { href: at("/login?next=/desk"), class: "button compact" }, "Sign in again");
-  notice("session", "You are signed out. Your work is kept in this tab.", link);
-}
-
-function notice(kind, text, ...actions) {
-  clearNotices(kind);
-  const line = element("div", { class: "note row", "data-kind": kind }, element("span", {}, text));
-  for (const action of actions) {
-    if (action instanceof Node) {
-      line.append(action);
-      continue;
-    }
-    const [name, act] = action;
-    const button = element("button", { type: "button", class: "second compact" }, name);
-    button.addEventListener("click", () => {
-      line.remove();
-      act();
-    });
-    line.append(button);
-  }
-  const close = element("button", { type: "button", class: "plain close", "aria-label": "Close" }, "×");
-  close.addEventListener("click", () => line.remove());
-  line.append(close);
-  ui.notices.append(line);
-}
-
-const has = (kind) => Boolean(ui.notices.querySelector(`[data-kind=${kind}]`));
-
-function clearNotices(kind) {
-  for (const line of ui.notices.querySelectorAll(`[data-kind=${kind}]`)) line.remove();
-}
-
-function say(text) {
-  ui.announce.textContent = text;
-}
-
-// Undo, progress
-
-const DONE = {
-  submitted: ({ decision }) => ["Submitted ", inLine(decision.labels)],
-  skipped: ({ reason }) => ["Skipped ", reason],
-  postponed: () => ["Postponed ", "it comes back after all that waits now; others may take it"],
-};
-
-/** Name the act that would be taken back next, and how many before it could be. */
-function showUndo() {
-  const [last, ...before] = queue.undoable;
-  ui.undoBar.hidden = !last;
-  if (!last) return;
-  const [verb, what] = DONE[last.kind](last);
-  const text = `${last.item.document.id ?? "Untitled document"}: ${what}`;
-  const line = `${text}${before.length ? ` (and ${before.length} before)` : ""}`;
-  if (ui.undoText.dataset.line !== verb + line)
-    ui.undoText.replaceChildren(element("strong", {}, verb), line);
-  ui.undoText.dataset.line = verb + line;
-  const left = Math.ceil((last.until - Date.now()) / 1000);
-  ui.undoLeft.textContent = Number.isFinite(left) ? `${left} s` : "";
-}
-
-function showProgress() {
-  ui.progress.hidden = false;
-  ui.progress.replaceChildren(element("strong", {}, String(done)), " submitted today");
-}
-
-/** Count again, but not while the person is idle: that would keep their session. */
-async function loadProgress() {
-  if (Date.now() - counted < COUNT_AGAIN_MS) return;
-  const first = !counted;
-  counted = Date.now();
-  const midnight = new Date().setHours(0, 0, 0, 0);
-  const within = ((Date.now() - midnight) / 1000).toFixed(0);
-  try {
-    const reply = await ask(`/desk/progress?within_s=${within}`);
-    if (first) done += reply.done;
-    ui.comments.hidden = !reply.comments;
-    ui.comments.textContent = `New comments: ${reply.comments}`;
-    showProgress();
-  } catch {
-    // It is nice to know, and no more.
-  }
-}
-
-// Explaining
-
-async function explain(label) {
-  const item = queue.current;
-  if (!item || item.candidates === null) return;
-  if (explained === label) {
-    explained = null;
-    ui.terms.hidden = true;
-    sheet.weigh([]);
-    return;
-  }
-  try {
-    const reply = await ask(`/desk/tasks/${item.id}/explain`, { labels: [label] });
-    if (queue.current !== item) return;
-    const terms = telling(reply.terms[0]);
-    explained = label;
-    ui.terms.replaceChildren(...termLines(label, terms));
-    ui.terms.hidden = false;
-    sheet.weigh(terms);
-    say(ui.terms.textContent);
-  } catch (error) {
-    trouble(error);
-  }
-}
-
-/** Explain the next label of the set, and after the last one nothing. */
-function explainNext() {
-  const every = choice.labels.length ? choice.labels : [...choice.order];
-  const labels = every.filter((label) => choice.explainable(label));
-  const next = labels[labels.indexOf(explained) + 1] ?? (explained === null ? labels[0] : explained);
-  if (next !== undefined) explain(next);
-}
-
 // Hands
 
 function fitComment() {
   ui.comment.rows = Math.min(6, ui.comment.value.split("\n").length);
-}
-
-function findStep(by) {
-  const at = sheet.step(by);
-  if (at) ui.findCount.textContent = `${at} of ${ui.findCount.dataset.total}`;
 }
 
 ui.cards.addEventListener("click", ({ target, detail }) => {
@@ -632,7 +362,7 @@ ui.chips.addEventListener("click", ({ target }) => {
     render();
     ui.chips.querySelector("li:last-child button")?.focus();
   } else if (button.classList.contains("why")) {
-    explain(button.dataset.label);
+    reading.explain(button.dataset.label);
   } else {
     picked(button.dataset.label);
   }
@@ -692,67 +422,10 @@ ui.restore.addEventListener("click", () => {
 });
 ui.undo.addEventListener("click", undoAct);
 ui.pause.addEventListener("click", pause);
-ui.help.addEventListener("click", help);
-
-ui.find.addEventListener("submit", (event) => {
-  event.preventDefault();
-  findStep(1);
-});
-ui.findBack.addEventListener("click", () => findStep(-1));
-ui.findText.addEventListener("input", () => {
-  const total = sheet.find(ui.findText.value);
-  ui.findCount.dataset.total = total;
-  ui.findCount.textContent = ui.findText.value.trim() ? `${total} found` : "";
-  if (total) findStep(1);
-});
-ui.findText.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || !event.shiftKey || composing(event)) return;
-  event.preventDefault();
-  findStep(-1);
-});
 
 ui.later.addEventListener("click", later);
 ui.skip.addEventListener("click", openSkip);
-ui.skipCancel.addEventListener("click", () => ui.skipDialog.close(""));
-const reasons = [...ui.skipForm.querySelectorAll(".reason")];
-for (const button of reasons)
-  button.addEventListener("click", () => ui.skipDialog.close(button.value));
-// Everything that is typed goes into the field, so that no part of a reason acts as a key.
-ui.skipForm.addEventListener("submit", () => {
-  const typed = ui.skipReason.value.trim();
-  ui.skipOwn.value = reasons[Number(typed) - 1]?.value ?? typed;
-});
-ui.skipDialog.addEventListener("close", () => {
-  const reason = ui.skipDialog.returnValue;
-  if (reason) skip(reason);
-});
-
-function openSkip() {
-  if (!queue.current) return;
-  ui.skipReason.value = "";
-  ui.skipDialog.returnValue = "";
-  ui.skipDialog.showModal();
-}
-
-// What a person has set stays in their browser; without a store it holds until the page is left.
-function kept(name) {
-  try {
-    return localStorage.getItem(name);
-  } catch {
-    return null;
-  }
-}
-
-function keepSet(name, value) {
-  try {
-    localStorage.setItem(name, value);
-  } catch {
-    // See above.
-  }
-}
-
-ui.keysOn.checked = kept(SINGLE_KEYS) !== "off";
-ui.keysOn.addEventListener("change", () => keepSet(SINGLE_KEYS, ui.keysOn.checked ? "on" : "off"));
+onReason(skip);
 
 const acts = {
   add: () => ui.pick.focus(),
@@ -763,109 +436,37 @@ const acts = {
   later,
   undo,
   pause,
-  words: explainNext,
+  words: () => reading.explainNext(choice),
   browse,
   missing: toggleMissing,
   none: noneFits,
-  help,
 };
-const anywhere = new Set(["help", "undo"]);
-const fields = [...ui.keysDialog.querySelectorAll("input[data-command]")];
 
-function help() {
-  changeKeys(false);
-  ui.keysDialog.showModal();
+/** Submit a suggested set by its number, or copy it to change it; return whether there is one. */
+function pick(number, copied) {
+  const offer = offers(queue.current)[number - 1];
+  if (!offer) return false;
+  if (copied) {
+    choice.take(offer.labels);
+    changed();
+  } else submit({ labels: [...offer.labels] }, ui.cards.children[number - 1]);
+  return true;
 }
 
-/** Let the keys be changed, or only read: a key that is tried must change nothing. */
-function changeKeys(changing) {
-  for (const one of ui.keysDialog.querySelectorAll(".changing")) one.hidden = !changing;
-  for (const one of ui.keysDialog.querySelectorAll(".reading")) one.hidden = changing;
-}
-
-/** Show the keys wherever one is named. */
-function showKeys(own) {
-  for (const field of fields) field.value = own[field.dataset.command] ?? field.defaultValue;
-  for (const named of document.querySelectorAll("[data-key]")) {
-    const { value } = fields.find((one) => one.dataset.command === named.dataset.key);
-    const shown = named.localName === "kbd" ? named : named.querySelector("kbd");
-    if (shown) shown.textContent = value;
-    if (named !== shown) named.setAttribute("aria-keyshortcuts", value);
-  }
-}
-
-let own = {};
-try {
-  own = JSON.parse(kept(KEYS)) ?? {};
-} catch {
-  // What is not ours is left out.
-}
-showKeys(own);
-for (const field of fields) {
-  field.addEventListener("focus", () => field.select());
-  field.addEventListener("input", () => {
-    const { command } = field.dataset;
-    const before = own[command] ?? field.defaultValue;
-    if (/^[^\s\d]$/u.test(field.value)) {
-      // A key that another command has is exchanged with it.
-      const other = fields.find((one) => one !== field && one.value === field.value);
-      if (other) own[other.dataset.command] = before;
-      own[command] = field.value;
-      keepSet(KEYS, JSON.stringify(own));
-    }
-    if (field.value) showKeys(own);
-  });
-  field.addEventListener("blur", () => showKeys(own));
-}
-ui.keysChange.addEventListener("click", () => {
-  changeKeys(true);
-  fields[0].focus();
-});
-ui.keysReset.addEventListener("click", () => {
-  own = {};
-  keepSet(KEYS, "{}");
-  showKeys(own);
-});
-
-document.addEventListener("keydown", (event) => {
-  if (event.repeat || event.altKey || composing(event) || inDialog()) return;
-  if (event.ctrlKey || event.metaKey) {
-    if (event.key === "Enter" && queue.current) submitChosen();
-    return;
-  }
-  if (event.key === "Escape") {
-    if (queue.current) ui.text.focus({ preventScroll: true });
-    return;
-  }
-  if (typing(event) || !ui.keysOn.checked) return;
-  const digit = /^(?:Digit|Numpad)([1-9])$/.exec(event.code)?.[1] ?? /^[1-9]$/.exec(event.key)?.[0];
-  if (digit && queue.current) {
-    const offer = offers(queue.current)[Number(digit) - 1];
-    if (!offer) return;
-    event.preventDefault();
-    if (event.shiftKey) {
-      choice.take(offer.labels);
-      changed();
-    } else submit({ labels: [...offer.labels] }, ui.cards.children[digit - 1]);
-  } else if (event.key === "Enter" && queue.current) {
-    if (event.target.closest("button, a, summary")) return;
-    event.preventDefault();
-    submitChosen();
-  } else {
-    const command = fields.find((one) => one.value === event.key)?.dataset.command;
-    if (!command || !(queue.current || anywhere.has(command))) return;
-    event.preventDefault();
-    acts[command]();
-  }
+listen({
+  acts,
+  atWork: () => Boolean(queue.current),
+  submit: submitChosen,
+  pick,
+  leave: () => ui.text.focus({ preventScroll: true }),
 });
 
 queue.addEventListener("state", ({ detail }) => state(detail.state));
 queue.addEventListener("signed-out", signedOut);
-queue.addEventListener("lost", ({ detail }) => lost(detail.how));
+queue.addEventListener("lost", ({ detail }) => lease.lost(detail.how));
 queue.addEventListener("failed", ({ detail: { decision, item, error } }) => {
-  done -= 1;
-  showProgress();
-  showUndo();
+  progress.add(-1);
+  progress.showUndo();
   const what = `${decision.name ?? "Untitled document"}: ${inLine(decision.labels)}`;
   // The labels were refused, for instance because somebody has added a similar one meanwhile.
   const wrong = error.status === 422 || error.type.endsWith("/similar-labels");
@@ -885,12 +486,12 @@ window.addEventListener("pageshow", ({ persisted }) => {
 
 setInterval(() => {
   queue.tick();
-  showLease();
-  showUndo();
+  lease.show();
+  progress.showUndo();
 }, 1000);
 
 ui.desk.hidden = false;
 state("saved");
-loadProgress();
+progress.load();
 await queue.start();
 await go();
