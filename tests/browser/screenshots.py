@@ -31,6 +31,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SHOWN = ROOT / "benchmarks" / "screenshots"
 PICTURES = ROOT / "docs" / "pictures"
 PATIENCE_S = 1200.0  # the demo trains a model first, on a machine that may be busy
+PARTS = {"/documents/rows"}
+"""Addresses of a part of a page, which a script asks for."""
+NAMED_AFTER = {"/board/labels/label": "/board/labels"}
+"""Pages about one thing that their query names, and the page that lists them."""
 LOGINS = (Role.REVIEWER, Role.LEAD, Role.ADMIN)
 """Who looks: each page is seen by the first of them that may."""
 
@@ -88,7 +92,7 @@ def take(
         if login is Role.ADMIN and not only:
             calibrator(page)
         open_to = ["/", "/account", *(one for one, right in pages().items() if right.opens(login))]
-        for pattern in [one for one in open_to if one not in seen]:
+        for pattern in [one for one in open_to if one not in seen | PARTS]:
             seen.add(pattern)
             if only and pattern not in only:
                 continue
@@ -108,13 +112,14 @@ def take(
 
 def concrete(page: Page, pattern: str) -> str | None:
     """Return the address of one page of a pattern, by a link on the page of them all."""
-    if "{" not in pattern:
+    if "{" not in pattern and pattern not in NAMED_AFTER:
         return pattern
     if "{form}" in pattern:  # a file
         return None
-    page.goto(pattern.partition("/{")[0])
+    page.goto(NAMED_AFTER.get(pattern, pattern.partition("/{")[0]))
     links = page.eval_on_selector_all("main a", "all => all.map(one => one.getAttribute('href'))")
-    wanted = re.compile(re.sub(r"\{\w+\}", "[^/?#]+", pattern))
+    name = r"\?.+" if pattern in NAMED_AFTER else ""
+    wanted = re.compile(re.sub(r"\{\w+\}", "[^/?#]+", pattern) + name)
     return next((one for one in links if wanted.fullmatch(one) and one not in pages()), None)
 
 

@@ -160,14 +160,17 @@ class History:
         notes = list(self._truth.values())
         sent: list[tuple[datetime, Prediction]] = []
         start = 0
+        schedule = list(self.plan.schedule(self._today))
+        *_, last_but_one, _ = (place for place, (_, _, reviews) in enumerate(schedule) if reviews)
         try:
-            for place, (morning, n, reviews) in enumerate(self.plan.schedule(self._today)):
+            for place, (morning, n, reviews) in enumerate(schedule):
                 end = start + n
                 if end > posted:
                     self.clock.travel(morning)
                     arrived = notes[max(start, posted) : end]
                     sent += [(self.clock(), prediction) for prediction in self._post(arrived)]
-                    self._review(reviews, last_days=place >= self.plan.days - 2)
+                    # What differed since stands open, so that a new lead finds something.
+                    self._review(reviews, last_days=place >= last_but_one)
                     self._report_outcomes(sent)
                     if place in self.plan.certified_on:
                         self._certify()
@@ -201,7 +204,7 @@ class History:
             self.clock.advance(_BETWEEN_S)
 
     def _review(self, reviews: int, *, last_days: bool) -> None:
-        """Let annotators review and, except on the last days, a lead adjudicate."""
+        """Let annotators review and, except on the last two days of work, a lead adjudicate."""
         from setwise.models.demo_notes import ANNOTATORS
 
         # Experienced annotators review more than trainees.
