@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Response
 
-from setwise.models.figures.numerals import confidence, percent, plural, span, working_time
+from setwise.models.figures.numerals import confidence, percent, plural, span
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.documents import Audited, DocumentState
@@ -356,10 +356,7 @@ def _saved(seen: Glance) -> str:
     read = seen.effort
     if read.hours_without is None:
         return "The time this saves is known after the first review."
-    return (
-        f"People read for {working_time(3600 * read.hours)} instead of "
-        f"{working_time(3600 * read.hours_without)}."
-    )
+    return f"People read for {effort.reading_time(read)}."
 
 
 def _overdue(seen: Glance) -> str:

@@ -21,6 +21,7 @@ from setwise.service.pages import cockpit, desk, documents, sign_in
 from setwise.service.pages.board.sections import attention, board
 from setwise.service.pages.board.start import START
 from setwise.service.pages.documents import document, listing, recent, trial
+from setwise.service.pages.figures.effort import reading_time
 from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
 from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.visitors import who_may
@@ -142,10 +143,9 @@ def _owner(services: Services, caller: Caller) -> str:
         sent = f"In the last seven days {share} went out unread, {right}"
     if not read.total.readings:
         return f"{sent}; people read nothing."
-    hours = f"; people read for {working_time(3600 * read.hours)}"
     if not read.unread or read.hours_without is None:
-        return f"{sent}{hours}."
-    return f"{sent}{hours} instead of {working_time(3600 * read.hours_without)}."
+        return f"{sent}; people read for {working_time(3600 * read.hours)}."
+    return f"{sent}; people read for {reading_time(read)}."
 
 
 def _ways(counts: Counts) -> list[StartPart]:

@@ -17,6 +17,17 @@ READINGS = {
 }
 
 
+def reading_time(effort: Effort) -> str:
+    """Return how long people read, and how long they would if nothing were sent unread."""
+    hours = working_time(3600 * effort.hours)
+    without = working_time(3600 * (effort.hours_without or 0.0))
+    return (
+        f"{hours}, as long as without sending"
+        if hours == without
+        else f"{hours} instead of {without}"
+    )
+
+
 def effort(seen: Glance) -> Figure:
     """Return how long people read, by week and kind of reading."""
     figure = Figure(
