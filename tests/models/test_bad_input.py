@@ -109,7 +109,7 @@ def one_huge_value() -> Dataset:
 
 def tiny_values() -> Dataset:
     data = vectors(240)
-    return dataset(data.X.toarray() * 1e-37, data.Y.toarray())
+    return dataset(data.X.toarray() * 1e-34, data.Y.toarray())
 
 
 def few_documents() -> Dataset:

@@ -26,7 +26,7 @@ from setwise.models.storage.sealed_folder import ArtifactError
 from setwise.models.training import assemble, fit_base
 from tests.models.corpora import vectors
 
-DATA, NEW = vectors(n=300), vectors(n=60, seed=1)
+DATA, NEW = vectors(n=300, seed=3), vectors(n=60, seed=1)
 
 
 @pytest.fixture(scope="module")
