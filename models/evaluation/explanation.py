@@ -232,7 +232,7 @@ def _tells(predictor: SetPredictor, feature: int) -> bool:
     if predictor.vectorizer is None:
         return True
     word = predictor.feature_names[feature]
-    if len(word) <= _FEW_LETTERS and word.isascii() and word.isalpha():
+    if word.isdecimal() or (len(word) <= _FEW_LETTERS and word.isascii() and word.isalpha()):
         return False
     return bool(predictor.vectorizer.idf_[feature] > _COMMON)
 

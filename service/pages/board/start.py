@@ -153,7 +153,7 @@ def _start(call: Call) -> ui.View:
         ("Documents", ui.link(address(), f"{counts.predictions:,}")),
         ("Came before a model", f"{counts.reasons[Reason.NO_MODEL]:,}"),
         ("Wait for a reader", f"{counts.waiting:,}"),
-        ("Answers so far", f"{counts.completed:,}"),
+        ("Reviews done", f"{counts.completed:,}"),
     ]
     learning = services.retraining.learning(caller)
     if learning.next_at is not None:

@@ -78,18 +78,19 @@ def _document(
     life = services.documents.get(visit.caller, prediction_id)
     prediction, document = life.prediction, life.prediction.document
     weights = services.documents.explain(visit.caller, prediction)
+    words = evidence(prediction, weights)
     view = ui.View(
         document.id or "Untitled document",
         [
             ui.text(why(prediction), "lead"),
             *_posted_again(prediction),
             ui.Card("Text", [content(document, weights)]),
-            *evidence(prediction, weights),
             *answered(prediction),
             *([ui.Card("Label sets", sets)] if (sets := candidates(prediction)) else []),
             ui.Card("What happened", [ui.Table("All events", _events(), life.events())]),
+            *([ui.More("Words for and against each label", words)] if words else []),
+            ui.More("Details", [_details(prediction)]),
             *_reopening(life, form),
-            ui.Card("Details", [_details(prediction)]),
         ],
     )
     values = {"view": view, "crumb": HERE}

@@ -151,14 +151,14 @@ _EVIDENCE: Sequence[ui.Column[_Evidence]] = (
 
 
 def evidence(prediction: Prediction, weights: Sequence[Sequence[TermWeight]]) -> list[ui.Piece]:
-    """Return a card with the words for and against each predicted label."""
+    """Return a table of the words for and against each predicted label."""
     rows = [
         (label, terms)
         for label, terms in zip(prediction.scored.labels or (), weights, strict=False)
     ]
     if not any(weights):
         return []
-    return [ui.Card("Evidence", [ui.Table("Words for and against each label", _EVIDENCE, rows)])]
+    return [ui.Table("Words for and against each label", _EVIDENCE, rows)]
 
 
 def _words(kind: str, terms: Sequence[TermWeight]) -> Markup:

@@ -50,12 +50,13 @@ def act(services: ServicesOf, visit: Sends, text: Annotated[str, Form()] = "") -
         parts = _judgement(services, visit.caller)
         return _trial(visit, text, " ".join([str(refusal), *faults]), parts)
     weights = services.documents.explain(visit.caller, prediction)
+    words = evidence(prediction, weights)
     parts = [
         ui.Card("What would happen", [ui.text(why(prediction))]),
         *_judgement(services, visit.caller),
         ui.Card("Text", [content(prediction.document, weights)]),
-        *evidence(prediction, weights),
         ui.Card("Label sets", candidates(prediction)),
+        *([ui.Card("Why these labels", words)] if words else []),
     ]
     return _trial(visit, text, parts=parts)
 
