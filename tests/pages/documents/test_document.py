@@ -42,6 +42,9 @@ def test_another_models_answer_is_shown_beside_the_text_or_without_one(
             assert '<mark class="for" dir="auto">so</mark> (strong)' in shown
             assert '<mark class="against" dir="auto">fine</mark> (moderate)' in shown
             assert "1.5" not in shown
+            before, folded, _ = shown.partition("<summary>Words for and against each label")
+            assert folded, "the words are folded"
+            assert ">What happened</h2>" in before
             assert "&lt;a&gt; 0.25; b 1" in shown
             assert told["scores"] == answer["scores"]
         else:
