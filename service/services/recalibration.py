@@ -40,7 +40,6 @@ from setwise.service.domain.text import Page, check_page
 from setwise.service.domain.truth import PersonAnswer
 from setwise.service.services.analysis.rates import group_rates, refuse_contradicted
 from setwise.service.services.certification.attempts import Certifications
-from setwise.service.services.certification.in_force import adopt
 from setwise.service.services.jobs import Requesting
 from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
 from setwise.service.stores.transaction import Transaction
@@ -126,9 +125,11 @@ class Recalibration(Requesting):
             requested_by=requested_by,
             created_at=self.now(),
         )
+        scores: Sequence[Score] = ()
         if options.activate is Activate.IF_BETTER and learnt.better and learnt.blind_spot is None:
-            self._prove_ahead(question.model, calibration, model.labels, requested_by)
-        calibration, why = self._store(calibration, options, learnt)
+            scores = self._rescored(calibration.scorer, calibration, model.labels)
+            self.certifications.prove_ahead(calibration.scorer, scores, requested_by)
+        calibration, why = self._store(calibration, options, scores, learnt)
         if calibration.active:
             self.loader.follow()
         return calibration, why
@@ -225,38 +226,32 @@ class Recalibration(Requesting):
             options=options,
         )
 
-    def _prove_ahead(
-        self,
-        model: ModelVersion,
-        calibration: Calibration | None,
-        labels: Sequence[str],
-        requested_by: str,
-    ) -> Scorer:
-        """Have a threshold proved for a calibrator that is to serve; return what will serve.
+    def _rescored(
+        self, scorer: Scorer, calibration: Calibration | None, labels: Sequence[str]
+    ) -> list[Score]:
+        """Return a calibrator's answers to what the model's other calibrators answered.
 
         A calibrator changes confidences, never label sets, and learns nothing from certification
         audits. So the audits of a model speak of each of its calibrators.
         """
         from setwise.service.services.analysis.lessons import rescored  # noqa: PLC0415 -- scipy loads slowly
 
-        scorer = Scorer(model.version, calibrator_version(model, calibration))
         with self.begin(read_only=True) as transaction:
             stored = transaction.certifications.unscored(scorer, limit=MOST_RESCORED)
         learnt = None
         if stored and calibration is not None:
             learnt = self.calibrators.load_calibrator(calibration.location).recalibration
         confidences = rescored(stored, learnt, labels)
-        scores = [
+        return [
             Score(prediction.id, scorer, prediction.scored.best.labels, confidence, self.now())
             for prediction, confidence in zip(stored, confidences, strict=True)
         ]
-        self.certifications.prove_ahead(scorer, scores, requested_by)
-        return scorer
 
     def _store(
         self,
         calibration: Calibration,
         options: Options,
+        scores: Sequence[Score],
         learnt: "Learnt",
     ) -> tuple[Calibration, str]:
         with self.begin() as transaction:
@@ -280,7 +275,6 @@ class Recalibration(Requesting):
                     noise=calibration.noise.value,
                 )
             stored = known or calibration
-            scorer = Scorer(stored.model_version, stored.version)
             why = _why_not(transaction, stored, active, options, learnt)
             if why is None:
                 transaction.calibrations.activate(
@@ -296,8 +290,8 @@ class Recalibration(Requesting):
                     replaced=stored.replaces,
                 )
                 stored = replace(stored, active=True)
-                adopt(transaction, scorer, version=self.new_id(), now=self.now())
-            notice = sending_notice(transaction.policies.current(), scorer)
+                self.certifications.put_into_force(transaction, stored.scorer, scores)
+            notice = sending_notice(transaction.policies.current(), stored.scorer)
         return stored, why or f"it is better, so it serves now. {notice}"
 
     def _switch(
@@ -311,7 +305,9 @@ class Recalibration(Requesting):
         labels: Sequence[str] = ()
         if calibration is not None:
             labels = self.calibrator_loader.load_calibration(model, calibration).labels
-        scorer = self._prove_ahead(model, calibration, labels, caller.id)
+        scorer = Scorer(model.version, calibrator_version(model, calibration))
+        scores = self._rescored(scorer, calibration, labels)
+        self.certifications.prove_ahead(scorer, scores, caller.id)
         with self.begin() as transaction:
             transaction.policies.lock()
             if _active_model(transaction).id != model.id:
@@ -335,7 +331,7 @@ class Recalibration(Requesting):
                     replaced=calibrator_version(model, before),
                 )
             serving = replace(calibration, active=True) if calibration else None
-            policy = adopt(transaction, scorer, version=self.new_id(), now=self.now())
+            policy = self.certifications.put_into_force(transaction, scorer, scores)
         self.loader.follow()
         return ServingCalibrator(model, serving, policy)
 

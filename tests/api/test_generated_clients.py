@@ -17,13 +17,13 @@ from typing import Any
 import httpx
 import pytest
 import urllib3
-from setwise.service.domain.shown import members
 
 from setwise.service.domain.accounts.callers import Role
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.retraining import FIRST_TEXTS, Measured
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis import retraining as analysis
+from setwise.shown import members
 from tests.api.test_files import run_jobs
 from tests.api.test_idempotency import (
     ADMIN_,

@@ -17,8 +17,9 @@ from setwise.service.domain.predictions import Decision, ScoredSet
 from setwise.service.domain.recalibration import Activate, Calibration, Options
 from setwise.service.domain.recalibration.report import CalibratorComparison
 from setwise.service.domain.routing.audits import AuditRole, Selection
-from setwise.service.services import certification, recalibration
+from setwise.service.services import recalibration
 from setwise.service.services.analysis import lessons
+from setwise.service.services.certification import attempts
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakePredictor, scored_set
 from tests.kit.databases import ON_BOTH, Database
@@ -198,14 +199,14 @@ def test_two_attempts_at_once_do_not_spend_the_same_share_of_the_risk(
     office.plan()
     office.predict(*["0.9"] * 10)
     office.read()
-    certify = certification.answer
+    certify = attempts.answer
 
     def meanwhile(*question: Any) -> Any:
         monkeypatch.undo()
         office.certify(ADMIN.id)
         return certify(*question)
 
-    monkeypatch.setattr(certification, "answer", meanwhile)
+    monkeypatch.setattr(attempts, "answer", meanwhile)
     with pytest.raises(StaleVersion, match="just spent"):
         office.certify(ADMIN.id)
 

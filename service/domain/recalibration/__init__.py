@@ -105,14 +105,18 @@ class Calibration:
     requested_by: str
     created_at: datetime
     active: bool = False
+    """Whether it serves when its model does."""
+
+    @property
+    def scorer(self) -> Scorer:
+        """The model with this calibrator."""
+        return Scorer(self.model_version, self.version)
 
     @property
     def judgement(self) -> str:
         """The comparison with the calibrator before it in words, and whether it is active."""
         state = "active" if self.active else "not active"
         return f"{self.report.comparison.sentence}; it is {state}"
-
-    """Whether it serves when its model does."""
 
 
 class Serving(NamedTuple):

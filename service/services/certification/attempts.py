@@ -349,15 +349,26 @@ class Certifications(Requesting):
 
         ``scores``: The scorer's answers to documents that others answered.
         """
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+        if not (policy.certified and any(gate.sends_for_another(scorer) for gate in policy.gates)):
+            return
         with self.begin() as transaction:
             transaction.certifications.add_scores(scores)
-            policy = transaction.policies.current()
-        if not policy.certified:
-            return
         for _ in range(MOST_TRIES):
             with suppress(StaleVersion):
                 self._try(scorer, keys_of(policy), requested_by, always=False, takes_over=True)
                 return
+
+    def put_into_force(
+        self, transaction: Transaction, scorer: Scorer, scores: Sequence[Score]
+    ) -> Policy:
+        """Put certificates of what serves from now on into force; return the policy.
+
+        ``scores``: As those of `prove_ahead`.
+        """
+        transaction.certifications.add_scores(scores)
+        return adopt(transaction, scorer, version=self.new_id(), now=self.now())
 
     def _store(self, attempt: ProofAttempt, requested_by: str) -> Certification:
         with self.begin() as transaction:
