@@ -212,3 +212,16 @@ def test_a_number_out_of_range_is_refused(loop: Loop, name: str, number: float) 
     with pytest.raises(InvalidRequest) as caught:
         loop.outlooks.of_segments(ADMIN, **{name: number})
     assert [fault.pointer for fault in caught.value.faults] == [f"/query/{name}"]
+
+
+def test_audits_that_do_not_count_before_a_lead_has_read_them_again_are_named(loop: Loop) -> None:
+    loop.plan(RATES, target=0.75)
+    loop.predict(*["0.95"] * 40)
+    while (task := loop.claim(ANN)) is not None:
+        loop.reviews.complete(ANN, task.id, RIGHT, None, task.version)
+    (outlook,) = loop.outlooks.of_segments(ADMIN)
+    assert outlook.too_recent > 0
+    while (task := loop.claim(LEAD)) is not None:
+        loop.reviews.complete(LEAD, task.id, RIGHT, None, task.version)
+    (outlook,) = loop.outlooks.of_segments(ADMIN)
+    assert outlook.too_recent == 0

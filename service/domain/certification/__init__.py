@@ -234,6 +234,8 @@ class CertificationOutlook(Shown):
     """Audits until the next automatic attempt; null if none will follow, or for another target than
     the policy's.
     """
+    too_recent: int
+    """Audits of the last seven days: none counts while one is unread or waits for a lead."""
     documents_a_week: float
     """Those that may be audited, on average of the last four weeks."""
     paces: tuple[AuditPace, ...]

@@ -77,6 +77,11 @@ def _sentences(awaited: CertificationOutlook) -> Iterator[str]:
         yield f"There are probably enough audits to certify a threshold for {target}."
     if awaited.next_attempt_in is not None:
         yield f"The next attempt comes by itself after {plural(awaited.next_attempt_in, 'audit')}."
+    if awaited.too_recent:
+        yield (
+            f"{plural(awaited.too_recent, 'audit')} of the last seven days will count once none of "
+            "them waits for a reader or a lead."
+        )
     for place, pace in enumerate(awaited.paces):
         rate = f"{'' if place else 'the present rate of '}{exactly(pace.rate)}"
         takes = "none come" if pace.weeks is None else f"that takes {_weeks(pace.weeks)}"

@@ -142,6 +142,7 @@ class Outlooks:
             further_audits=further,
             hours=None if further is None else hours_of(further, each_s),
             next_attempt_in=missing,
+            too_recent=question.gathered.excluded["too recent"],
             documents_a_week=arrivals.documents,
             paces=()
             if awaited is None
