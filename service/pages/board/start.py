@@ -158,20 +158,22 @@ def _start(call: Call) -> ui.View:
     learning = services.retraining.learning(caller)
     if learning.next_at is not None:
         facts.append(("Next model by itself", f"at {plural(learning.next_at, 'answer')}"))
-    parts: list[ui.Piece] = [
+    far: list[ui.Piece] = [
         ui.Card("How far you are", [ui.Facts(facts)]),
         ui.Diagram(learning_curve(learning)),
         *_rare(learning),
     ]
     suggests = any(model.active for model in services.models.page(SYSTEM))
     if not suggests:
-        parts.append(ui.Card("Suggestions from elsewhere", [ui.text(ELSEWHERE)]))
+        far.append(ui.Card("Suggestions from elsewhere", [ui.text(ELSEWHERE)]))
+    forms: list[ui.Piece] = []
     if caller.may(Permission.ADMINISTER):
         invite = (
             ui.text("Each gets a link, sets a password and reads documents at the desk."),
             ui.Buttons((ui.Go("Invite a person", PEOPLE),)),
         )
-        parts += [call.form(ADD_LABELS), call.form(ADD_TEXTS), ui.Card("Invite people", invite)]
+        forms = [call.form(ADD_LABELS), call.form(ADD_TEXTS), ui.Card("Invite people", invite)]
+    parts = [*far, *forms] if counts.predictions else [*forms, *far]
     return ui.View("Start", parts, lead=_lead(labels, counts, learning, suggests=suggests))
 
 
@@ -208,7 +210,8 @@ def _model(learning: Learning, *, suggests: bool) -> str:
     made = plural(learning.curve[-1].answers, "answer")
     if not suggests:
         return f"A model of {made} is registered; nothing suggests on the desk yet."
-    return f"The desk suggests sets; the newest model learnt from {made}."
+    others = "" if learning.answers <= learning.curve[-1].answers else ", none of them an audit"
+    return f"The desk suggests sets; the newest model learnt from {made}{others}."
 
 
 PAGES = (

@@ -62,6 +62,18 @@ def waiting(service: Service) -> list[str | None]:
     return [json.loads(row)["text"] for row in rows]
 
 
+def test_a_newcomer_meets_what_to_do_before_figures(service: Service, owner: Browser) -> None:
+    def places() -> tuple[int, int]:
+        page = owner.get(START).text
+        return page.index("Labels, one a line"), page.index("How far you are")
+
+    to_do, figures = places()
+    assert to_do < figures
+    upload(service, owner, "texts.txt", b"one text\nanother one\n")
+    to_do, figures = places()
+    assert figures < to_do
+
+
 def test_labels_are_typed_or_uploaded_and_people_can_give_them(
     service: Service, owner: Browser
 ) -> None:
