@@ -135,12 +135,12 @@ def _owner(services: Services, caller: Caller) -> str:
     else:
         low, high = seen.accuracy.low, seen.accuracy.high
         right = (
-            "how many of them are right is unknown until audits are read"
+            "; audits will tell how many of them are right"
             if low is None or high is None
-            else f"{percent(low)} to {percent(high)} of them right"
+            else f", {percent(low)} to {percent(high)} of them right"
         )
         share = share_of(read.unread, seen.documents)
-        sent = f"In the last seven days {share} went out unread, {right}"
+        sent = f"In the last seven days {share} went out unread{right}"
     if not read.total.readings:
         return f"{sent}; people read nothing."
     if not read.unread or read.hours_without is None:

@@ -177,8 +177,8 @@ def test_owners_read_first_what_sending_spared_them(service: Service) -> None:
     predict(service, "0.9", "0.3")
     browser = signed_in(service, Role.LEAD)
     assert (
-        "In the last seven days 50 % went out unread, how many of them are right is unknown until "
-        "audits are read; people read nothing."
+        "In the last seven days 50 % went out unread; audits will tell how many of them are "
+        "right; people read nothing."
     ) in read(browser.get("/")).text
     reviews = service.services.reviews
     reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
