@@ -57,6 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, artifacts: Artifacts) -> Iter
         server = installation.serve()
         with server.client("client") as client:
             sent = [{"id": one["id"], "text": one["text"]} for one in documents(40, seed=8)]
+            sent.append({"id": "note-17", "text": "Fever."})  # which a page erases
             assert client.post("/v1/predictions/batch", json={"documents": sent}).status_code == 200
         yield installation
 
