@@ -53,6 +53,10 @@ def _undo_logging() -> None:
         one for one in root.handlers if not isinstance(one.formatter, ProcessorFormatter)
     ]
     root.setLevel(logging.WARNING)
+    # MLflow, once imported, has a handler of its own on it.
+    migrations = logging.getLogger("alembic")
+    migrations.handlers, migrations.propagate = [], True
+    migrations.setLevel(logging.NOTSET)
     structlog.configure(**_logging_at_first)
 
 
