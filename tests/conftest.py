@@ -53,7 +53,7 @@ def _undo_logging() -> None:
         one for one in root.handlers if not isinstance(one.formatter, ProcessorFormatter)
     ]
     root.setLevel(logging.WARNING)
-    # MLflow, once imported, has a handler of its own on it.
+    # Importing MLflow attaches its own handler to this logger.
     migrations = logging.getLogger("alembic")
     migrations.handlers, migrations.propagate = [], True
     migrations.setLevel(logging.NOTSET)

@@ -218,7 +218,7 @@ def test_a_generated_client_takes_a_newcomer_from_labels_to_suggestions(
             if_match=tag,
         )
 
-    # The worker's jobs, with a fit that is told beforehand.
+    # Run the worker's jobs with a stubbed fit.
     measured = members(Measured(FIRST_TEXTS, 30, 20, 0.5, 0.8, 0.7, 0.4))
     monkeypatch.setattr(
         analysis, "fit_again", lambda *_, **__: {"documents": FIRST_TEXTS, "measured": measured}

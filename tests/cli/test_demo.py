@@ -200,7 +200,7 @@ def test_every_kind_of_work_was_done_and_some_is_left(clinic: Clinic, tmp_path: 
     left = Counter(one.kind for one in contents.reviews.values() if one.state == "waiting")
     assert left[ReviewKind.ADJUDICATION] > 0
     assert left[ReviewKind.REVIEW] > 0
-    first = clinic.queue.claim(Caller("somebody", "Somebody", Role.REVIEWER))
+    first = clinic.queue.claim(Caller("newcomer", "Newcomer", Role.REVIEWER))
     assert first.kind is ReviewKind.REVIEW  # which shows what the model suggests
     assert {one.group for one in contents.annotations.values()} >= {"senior-coders", "trainees"}
 

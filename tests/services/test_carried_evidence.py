@@ -201,12 +201,12 @@ def test_two_attempts_at_once_do_not_spend_the_same_share_of_the_risk(
     office.read()
     certify = attempts.answer
 
-    def meanwhile(*question: Any) -> Any:
+    def after_another(*question: Any) -> Any:
         monkeypatch.undo()
         office.certify(ADMIN.id)
         return certify(*question)
 
-    monkeypatch.setattr(attempts, "answer", meanwhile)
+    monkeypatch.setattr(attempts, "answer", after_another)
     with pytest.raises(StaleVersion, match="just spent"):
         office.certify(ADMIN.id)
 

@@ -60,7 +60,7 @@ MOST_UNAUDITED = 5_000
 BLOCK = 200
 
 MOST_TRIES = 3
-"""How often a proof is made again because the policy changed meanwhile."""
+"""Most times that a proof is tried if the policy keeps changing."""
 
 
 @dataclass(frozen=True)

@@ -119,8 +119,8 @@ class Answers(Recorded):
     ) -> Page[OwnAnswer]:
         """Return a page of the caller's answers, newest first.
 
-        Each comes with what was decided once nobody reads the document any more, nor blindly a copy
-        of it: the decision would reach whoever must answer without it.
+        An answer comes with the decision only if no open review concerns the document, and no blind
+        one a copy of it: otherwise the decision could reach a reviewer who must not know it yet.
         """
         caller.require(Permission.REVIEW)
         check_page(after, limit)
