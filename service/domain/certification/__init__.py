@@ -235,7 +235,7 @@ class CertificationOutlook(Shown):
     the policy's.
     """
     too_recent: int
-    """Audits of the last seven days: none counts while one is unread or waits for a lead."""
+    """Audits from the time for reading: none counts while one is unread or waits for a lead."""
     documents_a_week: float
     """Those that may be audited, on average of the last four weeks."""
     paces: tuple[AuditPace, ...]

@@ -79,8 +79,8 @@ def _sentences(awaited: CertificationOutlook) -> Iterator[str]:
         yield f"The next attempt comes by itself after {plural(awaited.next_attempt_in, 'audit')}."
     if awaited.too_recent:
         yield (
-            f"{plural(awaited.too_recent, 'audit')} of the last seven days will count once none of "
-            "them waits for a reader or a lead."
+            f"{plural(awaited.too_recent, 'recent audit')} will count once none of them waits for "
+            "a reader or a lead."
         )
     for place, pace in enumerate(awaited.paces):
         rate = f"{'' if place else 'the present rate of '}{exactly(pace.rate)}"

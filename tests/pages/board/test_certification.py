@@ -51,6 +51,20 @@ def test_certifying_asks_first_and_says_what_it_spends(admin: Browser, service: 
     assert len(service.services.jobs.page(ADMIN).items) == 1
 
 
+def test_audits_that_do_not_count_yet_are_named_until_a_lead_has_read_them(
+    admin: Browser, service: Service
+) -> None:
+    for place in range(40):
+        service.predict(unlike("0.9", place))
+    settle_all(service.services.reviews, ANN, lambda _: RIGHT)
+    (waiting,) = service.services.outlook.of_segments(ADMIN)
+    assert waiting.too_recent > 0
+    words = f"{waiting.too_recent} recent audits will count once none of them waits"
+    assert words in admin.get(PAGE).text
+    settle_all(service.services.reviews, LEAD, lambda _: RIGHT)
+    assert "will count once" not in admin.get(PAGE).text
+
+
 def test_without_new_audits_there_is_nothing_to_gain(admin: Browser, service: Service) -> None:
     audit(service, 4)
     service.services.certification.certify()
