@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.guarantees.audit_tests import AdjudicatedAudits, Budget, ThinStratum
+from setwise.models.guarantees.audit_tests import AdjudicatedAudits, Budget
 from setwise.models.guarantees.certificates import Certification
 from setwise.models.guarantees.checked import checked_confidences, checked_flags, is_missing
-from setwise.models.guarantees.copies import Clusters, keyed_draws
+from setwise.models.guarantees.copies import keyed_draws, one_of_each
 from setwise.models.guarantees.thresholds import certify_audits, check_claim, first_order
 
 Floats = NDArray[np.float64]
@@ -61,8 +61,8 @@ def certify(  # noqa: PLR0917 -- data come first, by position too
         there, by draws that follow from the data.
     clusters : array-like of shape (n,), optional
         Name of the cluster of each answer, the same for copies and near copies of one document. A
-        cluster is one piece of evidence, however many of its answers were checked: see
-        `setwise.models.guarantees.copies`. An answer whose name is missing (None or NaN) is alone.
+        threshold must then be proved twice: for all answers, and with one of each cluster, however
+        many of its answers were checked. An answer whose name is missing (None or NaN) is alone.
     looks : sequence of int, optional
         Numbers of checks at all attempts on growing data, rising: an attempt has as many of the
         first rows. Give it if you have tried with some of these checks before, or may try again
@@ -139,13 +139,12 @@ def certify(  # noqa: PLR0917 -- data come first, by position too
     else:
         pool = checked_confidences("predicted", predicted)
         pool_weights, first = np.ones(len(pool)), len(pool)
-    excluded = {}
+    different = None
     if clusters is not None:
-        found = Clusters.of(_names(n, clusters), draws, since)
-        audits = _counted_once(audits, found)
-        excluded["copies"] = n - len(found.rows)
-        if earlier is not None:
-            earlier = tuple(int((found.rows < size).sum()) for size in earlier)
+        once = one_of_each(_names(n, clusters), draws, since)
+        sizes = None if earlier is None else tuple(int((once < size).sum()) for size in earlier)
+        if len(once) < n:
+            different = audits.only(once), Budget(risk, sizes)
     budget, order = Budget(risk, earlier), None
     if earlier and first:
         at_first = audits.first(earlier[0])
@@ -156,7 +155,7 @@ def certify(  # noqa: PLR0917 -- data come first, by position too
         pool,
         target=target,
         weights=pool_weights,
-        excluded=excluded,
+        different=different,
         order=order,
     )
 
@@ -222,30 +221,3 @@ def _names(n: int, clusters: ArrayLike) -> list[Hashable]:
         raise ValueError(f"clusters has shape {shape}; {n} confidences need as many names")
     return [object() if is_missing(name) else name for name in names]
 
-
-def _counted_once(audits: AdjudicatedAudits, clusters: Clusters) -> AdjudicatedAudits:
-    """Return the audits that stand for their clusters; heavy ones are a stratum of their own."""
-    once = audits.only(clusters.rows)
-    if not clusters.heavy.any():
-        return once
-    wrong, missed, draws = once.found_wrong.copy(), once.missed.copy(), once.reread_draw.copy()
-    confidence, of_heavy = once.confidence.copy(), np.zeros(len(audits.confidence), dtype=bool)
-    for place in np.flatnonzero(clusters.heavy).tolist():
-        members = clusters.members[place]
-        of_heavy[members] = True
-        wrong[place] = (audits.found_wrong | audits.missed)[members].any()
-        missed[place] = False
-        draws[place] = 0.0 if wrong[place] else audits.reread_draw[members].max()
-        confidence[place] = audits.confidence[members].max()
-    stream = np.ones(len(of_heavy), dtype=bool)
-    if audits.chance is not None and audits.chance_draw is not None:
-        stream = audits.chance_draw * audits.chance < audits.chance.min()
-    thin = ThinStratum(
-        clusters.heavy,
-        audits.confidence[stream],
-        of_heavy[stream],
-        worth=len(clusters.rows) / len(audits.confidence),
-    )
-    return once._replace(
-        confidence=confidence, found_wrong=wrong, missed=missed, reread_draw=draws, thin=thin
-    )

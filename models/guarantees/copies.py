@@ -1,69 +1,46 @@
-"""Copies among checked answers: what each cluster of them counts for.
+"""Copies among checked answers: which of them stands for its document.
 
 Answers of one cluster, such as near copies of one document, are right or wrong together. So a
-cluster is one piece of evidence: it counts through one of its checked members, which a draw chooses
-that knows nothing of what was found. Larger clusters are checked with a higher probability, so that
-a sample of members stands for messages.
-
-That is no longer so where a cluster has many checked members: they weigh more among the messages
-than one answer does. Such *heavy* clusters are a stratum of their own
-(`setwise.models.guarantees.strata`), in which each is one answer that is wrong if any of its
-checked members is. So a template that fills a large part of the stream prevents a proof until
-there are more clusters like it, or it is left out: its one answer proves nothing of its share.
+threshold is tested twice (`setwise.models.guarantees.audit_tests.TestedTwice`): with each answer,
+which is exact for the answers that came, and with one of each cluster, for the documents to come.
+The one is chosen by a draw that knows nothing of what was found.
 """
 
 import hashlib
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
-HEAVY_SHARE = 0.005
-"""Share of the checked answers above which a cluster is heavy."""
+def one_of_each(names: Sequence[Hashable], draws: Floats, looks: Rows) -> Rows:
+    """Return the places of the answers that stand for their clusters, rising.
 
-HEAVY_MEMBERS = 5
-"""Checked members that a heavy cluster has at least."""
+    The least draw of those that the first look at a cluster had stands for it: later looks
+    count the same answer.
 
-
-class Clusters(NamedTuple):
-    """The checked answers that stand for their clusters.
-
-    Attributes
+    Parameters
     ----------
-    rows : int64 ndarray of shape (n_clusters,)
-        One answer of each cluster, in the order of the answers.
-    members : list of int64 ndarray
-        All answers of each.
-    heavy : bool ndarray of shape (n_clusters,)
+    names : sequence of length n
+        That of the cluster of each answer.
+    draws : float64 ndarray of shape (n,)
+        As of `keyed_draws`.
+    looks : int64 ndarray of shape (n,)
+        Place of the look that had each answer first, from 0, rising.
+
+    Examples
+    --------
+    >>> one_of_each(["a", "b", "a"], np.array([0.5, 0.9, 0.2]), np.zeros(3, dtype=int))
+    array([1, 2])
+    >>> one_of_each(["a", "b", "a"], np.array([0.5, 0.9, 0.2]), np.array([0, 0, 1]))
+    array([0, 1])
     """
-
-    rows: Rows
-    members: list[Rows]
-    heavy: Bools
-
-    @classmethod
-    def of(cls, names: Sequence[Hashable], draws: Floats, looks: Rows) -> "Clusters":
-        """Return the clusters of answers by name.
-
-        The least draw of those that the first look at a cluster had stands for it: later looks
-        count the same answer.
-        """
-        places: dict[Hashable, list[int]] = {}
-        for place, name in enumerate(names):
-            places.setdefault(name, []).append(place)
-        members = [np.array(rows) for rows in places.values()]
-        early = [rows[looks[rows] == looks[rows[0]]] for rows in members]
-        chosen = [int(rows[draws[rows].argmin()]) for rows in early]
-        order = np.argsort(chosen)
-        sizes = np.array([len(rows) for rows in members], dtype=np.int64)[order]
-        heavy = (sizes >= HEAVY_MEMBERS) & (sizes > HEAVY_SHARE * len(names))
-        rows = np.array(chosen, dtype=np.int64)[order]
-        return cls(rows, [members[place] for place in order.tolist()], heavy)
+    stands: dict[Hashable, int] = {}
+    for place in np.lexsort((draws, looks)).tolist():
+        stands.setdefault(names[place], place)
+    return np.sort(np.fromiter(stands.values(), dtype=np.int64, count=len(stands)))
 
 
 def keyed_draws(looks: Rows, *columns: NDArray[np.generic]) -> Floats:

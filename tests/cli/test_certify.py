@@ -124,4 +124,4 @@ def test_copies_and_earlier_attempts_are_counted(tmp_path, capsys):
     audits = write(tmp_path, map(json.dumps, rows), "audits.jsonl")
     assert status("certify", audits, "--target", 0.9, "--look", 60, "--json") == 0
     proof = json.loads(capsys.readouterr().out)
-    assert (proof["n_above"], proof["excluded"]["copies"], proof["looks"]) == (70, 20, [55])
+    assert (proof["n_above"], proof["steps"][-1]["n_different"], proof["looks"]) == (90, 70, [60])
