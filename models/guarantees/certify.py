@@ -220,4 +220,3 @@ def _names(n: int, clusters: ArrayLike) -> list[Hashable]:
     if (shape := np.shape(np.array(names, dtype=object))) != (n,):
         raise ValueError(f"clusters has shape {shape}; {n} confidences need as many names")
     return [object() if is_missing(name) else name for name in names]
-

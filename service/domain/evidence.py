@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.routing.audits import AuditRole, Identity, without_copies
+from setwise.service.domain.routing.audits import AuditRole
+from setwise.service.domain.routing.copies import Identity, without_copies
 from setwise.service.domain.routing.rules import (
     EARLIER_VERSIONS,
     Metadata,
@@ -52,7 +53,8 @@ class CheckedDocument(NamedTuple):
     """As of `Selection`, like the next one."""
     in_rest: bool = False
     cluster: float | None = None
-    """Copies and near copies have the same; None if ``draw`` is."""
+    """As of `Draws`, like the next one; None if ``draw`` is."""
+    bands: bytes | None = None
     check: Check | None = None
     """What follows from the answers; None if nobody has answered."""
     reread_rate: float | None = None
@@ -253,7 +255,7 @@ class CheckedDocument(NamedTuple):
     @property
     def identity(self) -> Identity:
         """What its copies share."""
-        return Identity(self.client_id, self.name, self.cluster)
+        return Identity(self.client_id, self.name, self.cluster, self.bands)
 
 
 def copies_of(documents: Sequence[CheckedDocument]) -> list[list[CheckedDocument]]:

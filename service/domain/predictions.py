@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Self
 from setwise.limits import LARGEST_SCORE, MOST_SET_LABELS, MOST_SETS
 from setwise.service.domain.accounts.callers import Caller
 from setwise.service.domain.errors import FieldFault, first_faults
-from setwise.service.domain.routing.audits import NOT_DRAWN, Selection, normal_form
+from setwise.service.domain.routing.audits import NOT_DRAWN, Selection
+from setwise.service.domain.routing.copies import Likeness
 from setwise.service.domain.routing.rules import EARLIER_VERSIONS
 from setwise.service.domain.text import (
     json_faults,
@@ -134,11 +135,12 @@ class Document(NamedTuple):
         return None
 
     @property
-    def likeness(self) -> bytes | None:
-        """The same, but equal for near copies of a text, too."""
-        if self.text is None:
-            return self.content
-        return b"text\0" + normal_form(self.text).encode("utf-8", "surrogatepass")
+    def likeness(self) -> Likeness | None:
+        """What copies have in common; None where there is no content."""
+        if self.text is not None:
+            return Likeness.of_text(self.text)
+        content = self.content
+        return None if content is None else Likeness(content)
 
     def faults(
         self, pointer: str = "/document", *, metadata_pointer: str | None = None

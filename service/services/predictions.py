@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
+from setwise.models.guarantees.copies import bands_of
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.policy import Policy
@@ -25,6 +26,7 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole, Draws, Lottery
+from setwise.service.domain.routing.copies import Likeness
 from setwise.service.domain.routing.derivations import Derivation
 from setwise.service.domain.routing.rules import EARLIER_VERSIONS
 from setwise.service.domain.routing.versions import VERSIONS_WITHIN, Version, Versions
@@ -301,10 +303,12 @@ class Predictions:
     def _drawn(self, submission: Submission) -> _Drawn:
         prediction_id, document = self.new_id(), submission.document
         name = document.id or prediction_id
-        contents = (
-            each or prediction_id.encode() for each in (document.content, document.likeness)
+        content = document.content or prediction_id.encode()
+        likeness = document.likeness or Likeness(content)
+        drawn = self.lottery(
+            submission.caller.id, name, content, likeness.form, bands_of(likeness.words)
         )
-        return _Drawn(prediction_id, self.lottery(submission.caller.id, name, *contents))
+        return _Drawn(prediction_id, drawn)
 
     def _versions(
         self,

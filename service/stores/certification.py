@@ -225,6 +225,7 @@ class CertificationStore(Store):
             column.document_id,
             column.draw,
             column.cluster,
+            column.bands,
             func.coalesce(column.audit_chance, 0.0),
             column.in_rest,
             PROVES.label("proves"),
@@ -254,12 +255,13 @@ class CertificationStore(Store):
                 name=row[3] or row[1],
                 draw=row[4],
                 cluster=row[5],
-                audit_chance=row[6],
-                in_rest=row[7],
-                proves=row[8],
-                policy_version=row[9],
-                segment=row[10],
-                scorer=Scorer(row[11], row[12]),
+                bands=row[6],
+                audit_chance=row[7],
+                in_rest=row[8],
+                proves=row[9],
+                policy_version=row[10],
+                segment=row[11],
+                scorer=Scorer(row[12], row[13]),
             )
             for query in (own, later)
             for row in self._connection.execute(query.order_by(column.id.desc()).limit(limit))

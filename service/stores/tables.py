@@ -352,6 +352,7 @@ predictions = Table(
     _share("audit_chance", nullable=True),
     Column("in_rest", Boolean, nullable=False),
     _share("cluster", nullable=True),
+    Column("bands", LargeBinary),
     Column("rule", Text),
     # When text, features, answer and metadata were purged; the numbers stay.
     Column("purged_at", Instant),
@@ -414,6 +415,7 @@ predictions = Table(
         "audit_chance",
         "in_rest",
         "cluster",
+        "bands",
         "segment",
         "uncalibrated",
         "earlier_versions",

@@ -13,17 +13,18 @@ from scipy import stats
 from setwise.service.domain.routing.audits import (
     AuditPlan,
     Draws,
-    Identity,
     Lottery,
     plausible_threshold,
     reread_rate,
-    without_copies,
 )
+from setwise.service.domain.routing.copies import Identity, without_copies
 
 
 def drawn(lottery: Lottery, n: int = 4000) -> np.ndarray:
     texts = [f"text {i}".encode() for i in range(n)]
-    return np.array([lottery("billing", f"note-{i}", text, text) for i, text in enumerate(texts)])
+    return np.array(
+        [lottery("billing", f"note-{i}", text, text)[:5] for i, text in enumerate(texts)]
+    )
 
 
 def test_draws_are_uniform_and_independent_of_each_other() -> None:
@@ -42,9 +43,10 @@ def test_draws_are_uniform_and_independent_of_each_other() -> None:
     st.text(),
     st.binary(max_size=50),
     st.binary(max_size=50),
+    st.lists(st.binary(max_size=30), max_size=3),
 )
 def test_a_draw_can_be_repeated_by_whoever_has_the_key(
-    key: bytes, client: str, name: str, content: bytes, likeness: bytes
+    key: bytes, client: str, name: str, content: bytes, likeness: bytes, bands: list[bytes]
 ) -> None:
     message = f"\0message\0{client}\0{name}\0".encode() + content
     by_message = hmac.digest(key, message, "sha256")
@@ -60,7 +62,11 @@ def test_a_draw_can_be_repeated_by_whoever_has_the_key(
             (by_content, 0),
         )
     ]
-    assert list(Lottery(key)(client, name, content, likeness)) == expected
+    hashes = [hmac.digest(key, b"\0band\0" + band, "sha256")[:4] for band in bands]
+    assert list(Lottery(key)(client, name, content, likeness, bands)) == [
+        *expected,
+        b"".join(hashes) or None,
+    ]
 
 
 def test_another_key_client_or_name_draws_audits_and_readings_again() -> None:
@@ -107,6 +113,17 @@ def test_copies_have_the_same_name_or_are_of_one_cluster() -> None:
         Identity("a", "5", 0.7),
     ]
     assert without_copies(found) == [[0, 2, 3, 6], [1], [4], [5]]
+
+
+def test_near_copies_have_a_band_in_common_at_the_same_place() -> None:
+    found = [
+        Identity("a", "1", 0.1, b"AAAABBBB"),
+        Identity("a", "2", 0.2, b"BBBBAAAA"),
+        Identity("a", "3", 0.3, b"CCCCBBBB"),  # of the first
+        Identity("a", "4", 0.4, b"CCCCDDDD"),  # of the third
+        Identity("a", "5", 0.5, None),
+    ]
+    assert without_copies(found) == [[0, 2, 3], [1], [4]]
 
 
 def test_the_key_is_never_shown() -> None:

@@ -16,6 +16,7 @@ from setwise.service.domain.routing.audits import (
     AuditRole,
     Lottery,
 )
+from setwise.service.domain.routing.copies import Likeness
 from setwise.service.domain.routing.derivations import Derivation
 from setwise.service.domain.routing.rules import read_rules
 from setwise.service.domain.routing.segments import ALL, GateState
@@ -44,8 +45,8 @@ def policy(**fields: object) -> Policy:
 def decided(by: Policy, document: Document, confidence: float = 0.9) -> Prediction:
     """Decide as `Predictions` does."""
     scored = scored_set(confidence)
-    contents = document.content or b"", document.likeness or b""
-    draws = LOTTERY(CLIENT.id, document.id or "id", *contents)
+    likeness = document.likeness or Likeness(b"")
+    draws = LOTTERY(CLIENT.id, document.id or "id", document.content or b"", likeness.form)
     decision, reason, selection, threshold, rule = by.gate_of(None).route(
         scored, draws, document.metadata
     )

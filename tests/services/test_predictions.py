@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from setwise.models.guarantees.copies import bands_of
 from setwise.service.domain import errors
 from setwise.service.domain.audit_trail import PREDICTION_CREATED, AuditEvent
 from setwise.service.domain.predictions import (
@@ -17,6 +18,7 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.reviews import ReviewState
+from setwise.service.domain.routing.copies import Likeness
 from tests.building import predict_one, results
 from tests.fakes import LOTTERY, FakePredictor
 from tests.kit.clinic import Clinic
@@ -64,7 +66,10 @@ def test_a_prediction_carries_what_its_decision_rests_on(clinic: Clinic) -> None
     assert made.scored.model_version == "sha256:model"
     assert (made.client_id, made.created_at) == (CLIENT.id, clinic.now())
     document = made.document
-    draws = LOTTERY(CLIENT.id, made.name, document.content or b"", document.likeness or b"")
+    likeness = document.likeness or Likeness(b"")
+    draws = LOTTERY(
+        CLIENT.id, made.name, document.content or b"", likeness.form, bands_of(likeness.words)
+    )
     assert policy.gate_of(None).route(made.scored, draws) == (
         made.decision,
         made.reason,

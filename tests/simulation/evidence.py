@@ -40,6 +40,8 @@ class Audits:
     """How many weeks ago each document came."""
     clusters: ArrayLike | None = None
     """Copies have the same. By default there are none."""
+    bands: Sequence[bytes | None] | None = None
+    """As of `Draws`."""
     overlooked: ArrayLike = False
     """Whether the auditor agrees although the set is wrong."""
     reread_draws: ArrayLike = 0.0
@@ -59,6 +61,7 @@ class Audits:
         rows = zip(
             *(np.broadcast_to(np.asarray(each), n).tolist() for each in columns), strict=True
         )
+        bands = self.bands or [None] * n
         for place, row in enumerate(rows):
             right, weeks, draw, cluster, overlooked, again, confidence, label = row
             agrees, waits = (
@@ -74,6 +77,7 @@ class Audits:
                 confidence=confidence,
                 draw=draw,
                 cluster=cluster,
+                bands=bands[place],
                 policy_version=self.policy_version,
                 created_at=NOW - timedelta(weeks=weeks),
                 reread_rate=self.reread_rate,

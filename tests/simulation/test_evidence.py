@@ -6,15 +6,17 @@ own code, at a target of .90 and a risk of .10, of which the first attempt spend
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from setwise.models.guarantees.copies import bands_of
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.evidence import one_of_each
 from setwise.service.domain.policy import Policy
-from setwise.service.domain.predictions import Document
-from setwise.service.domain.routing.audits import Lottery
+from setwise.service.domain.routing.audits import Draws, Lottery
+from setwise.service.domain.routing.copies import Likeness
 from setwise.service.domain.routing.rules import LabelRule
 from setwise.service.domain.routing.segments import SegmentBy
 from setwise.service.services.analysis.proofs import spent
@@ -176,34 +178,48 @@ def test_early_audits_do_not_outweigh_what_the_newer_ones_say(
     assert runs - at_most(1.0 - least, runs) <= proved <= at_most(most, runs)
 
 
-def near_copies(size: int, n: int, random: np.random.Generator) -> tuple[list[float], list[bool]]:
-    """Return clusters and truths of n audited documents: notes that come again with other dates."""
-    lottery, clusters, right = Lottery(random.bytes(8)), [], []
-    while len(clusters) < n:
-        word, good = "".join(random.choice([*"abcdefgh"], 12)), bool(random.random() < 0.9)
+class Sent(NamedTuple):
+    """Audited messages, and whether their sets are right."""
+
+    draws: list[Draws]
+    right: list[bool]
+
+
+def near_copies(size: int, n: int, random: np.random.Generator, *, reworded: bool) -> Sent:
+    """Return n audited messages: notes that come again with other dates or, reworded, names."""
+    lottery, sent = Lottery(random.bytes(8)), Sent([], [])
+    while len(sent.draws) < n:
+        words = ["".join(each) for each in random.choice([*"abcdefgh"], (40, 6))]
+        good = bool(random.random() < 0.9)
         for day in range(size):
-            note = Document(
-                text=f"Fever and {word.title() if day % 2 else word}{' ' * (day % 3)}, on {day}.3."
-            )
-            drawn = lottery("c", f"{word} {day}", note.content or b"", note.likeness or b"")
+            said = words.copy()
+            if reworded:
+                said[day % 40] = "".join(random.choice([*"klmnop"], 6))
+            note = f"{' '.join(said).title() if day % 2 else ' '.join(said)}, on {day}.3."
+            form, runs = Likeness.of_text(note)
+            drawn = lottery("c", f"{words[0]} {day}", note.encode(), form, bands_of(runs))
             if drawn.audit < 0.4:
-                clusters.append(drawn.cluster or 0.0)
-                right.append(good)
-    return clusters, right
+                sent.draws.append(drawn)
+                sent.right.append(good)
+    return sent
 
 
 @RUNS
+@pytest.mark.parametrize("reworded", [False, True], ids=["dates", "names"])
 @pytest.mark.parametrize("size", [3, 10, 30])
-def test_near_copies_are_one_document(size: int, runs: int, record_property: Record) -> None:
+def test_near_copies_are_one_document(
+    size: int, reworded: bool, runs: int, record_property: Record
+) -> None:
     """At the target, so that certificates are false, and an alarm of the breaker is a false one."""
     random, false, alarms = np.random.default_rng(59), 0, 0
     for _ in range(runs):
-        clusters, right = near_copies(size, 400, random)
-        false += certified(Audits(right, weeks=3.0, clusters=clusters))
+        draws, right = near_copies(size, 400, random, reworded=reworded)
+        clusters, bands = [each.cluster for each in draws], [each.bands for each in draws]
+        false += certified(Audits(right, weeks=3.0, clusters=clusters, bands=bands))
         watched = [
-            checked(f"{place}", (truth,), (truth,), cluster=cluster)
-            for place, (cluster, truth) in enumerate(
-                zip(clusters, np.where(right, "a", "b").tolist(), strict=True)
+            checked(f"{place}", (truth,), (truth,), cluster=cluster, bands=band)
+            for place, (cluster, band, truth) in enumerate(
+                zip(clusters, bands, np.where(right, "a", "b").tolist(), strict=True)
             )
         ]
         bets = [audit.found_right is True for audit in one_of_each(watched)]

@@ -289,3 +289,4 @@ class StreamDocument(NamedTuple):
     segment: str | None
     scorer: Scorer
     """The one that answered it."""
+    bands: bytes | None = None

@@ -3,11 +3,10 @@
 A draw is a keyed hash of the message: its client, its id and its content. It does not depend on the
 score, it cannot be predicted without the key, and the same message draws alike again. Near copies
 with other ids draw each for itself, so that a form that is sent every day is audited as often as
-others. They are told by a second hash, of what they have in common: their cluster.
+others. They are told by other hashes, of what they have in common: their cluster and their bands.
 """
 
 import hmac
-import re
 import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,8 +16,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from setwise.characters import normalised, runs_of
 from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.routing.copies import BAND_BYTES
 
 MARKED = 0.5
 """Share of the documents that are marked on arrival.
@@ -61,7 +60,9 @@ class Draws(NamedTuple):
     mark: float = 1.0
     """Below `MARKED`, the document is read as it comes; copies and near copies are marked alike."""
     cluster: float | None = None
-    """Copies and near copies have the same."""
+    """Copies have the same, and near copies that differ in no word."""
+    bands: bytes | None = None
+    """Hashes of `BAND_BYTES` each; near copies, also with other words, have one in common."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,21 @@ class Lottery:
 
     key: bytes
 
-    def __call__(self, client_id: str, name: str, content: bytes, likeness: bytes) -> Draws:
+    def __call__(
+        self,
+        client_id: str,
+        name: str,
+        content: bytes,
+        likeness: bytes,
+        bands: Sequence[bytes] = (),
+    ) -> Draws:
         """Return the draws of the document that ``client_id`` calls ``name``.
 
         Name and content decide on the audit. Names recur, so that by name a few documents would be
         audited always and the others never, and a client would learn which; so would contents.
 
-        ``likeness``: What near copies have in common; see `normal_form`.
+        ``likeness``: What near copies have in common; see `Likeness`.
+        ``bands``: Of which those with other words have one in common, at its place.
 
         >>> draw = Lottery(b"key")
         >>> one = draw("billing", "1", b"Na 140", b"na")
@@ -88,7 +97,8 @@ class Lottery:
         """
         _, overlap, reread = self._by_name(client_id, name)
         cluster, mark, _ = self._numbers(_CONTENT + likeness)
-        return Draws(self.audit(client_id, name, content), overlap, reread, mark, cluster)
+        audit = self.audit(client_id, name, content)
+        return Draws(audit, overlap, reread, mark, cluster, self._hashed(bands))
 
     def audit(self, client_id: str, name: str, content: bytes) -> float:
         """Return the draw for the audit of a message."""
@@ -106,6 +116,10 @@ class Lottery:
         # Names contain no NUL, so no two documents share a message.
         return self._numbers(f"{client_id}\0{name}".encode())
 
+    def _hashed(self, bands: Sequence[bytes]) -> bytes | None:
+        hashes = (hmac.digest(self.key, _BAND + band, "sha256") for band in bands)
+        return b"".join(each[:BAND_BYTES] for each in hashes) or None
+
     def _numbers(self, message: bytes) -> tuple[float, float, float]:
         # A float has 53 bits; all 64 would round up to 1.
         drawn = _THREE_NUMBERS.unpack(hmac.digest(self.key, message, "sha256"))
@@ -117,63 +131,10 @@ class Lottery:
         return "Lottery()"
 
 
-_MESSAGE, _CONTENT = b"\0message\0", b"\0content\0"  # no client's id starts with NUL
+# No client's id starts with NUL.
+_MESSAGE, _CONTENT, _BAND = b"\0message\0", b"\0content\0", b"\0band\0"
 _CLAIM = "\0claim"
 _THREE_NUMBERS = struct.Struct(">3Q8x")
-
-
-_NUMBERS = re.compile(r"[\d_.]+")
-
-
-def normal_form(text: str) -> str:
-    """Return what a text has in common with its near copies.
-
-    Near copies are right or wrong together, such as a note that is sent again with another date.
-    So only the letters are left, in lower case; where most of a text is no letters, all but spaces.
-
-    >>> normal_form("Fever since 3.5.,  cough!"), normal_form("fever since 4.5., cough")
-    ('fever since cough', 'fever since cough')
-    >>> normal_form("C++, not C#"), normal_form("बुखार 3"), normal_form("发烧3天")
-    ('c++ not c#', 'बुखार', '发烧 天')
-    >>> normal_form("Na 140  CRP 12.5")
-    'na 140 crp 12.5'
-    """
-    letters = _NUMBERS.sub(" ", " ".join(runs_of(text))).split()
-    everything = normalised(text).split()
-    mostly_letters = 2 * sum(map(len, letters)) >= sum(map(len, everything))
-    return " ".join(letters if mostly_letters else everything)
-
-
-class Identity(NamedTuple):
-    """The identity of a document: its name, and the cluster of its content."""
-
-    client_id: str
-    name: str
-    cluster: float | None
-
-
-def without_copies(identities: Sequence[Identity]) -> list[list[int]]:
-    """Return the places of each document's copies, oldest documents first.
-
-    Copies have the same name or are of one cluster. They are right or wrong together, so that only
-    one of them is evidence.
-
-    >>> without_copies([Identity("b", "1", 0.1), Identity("b", "2", 0.2), Identity("b", "3", 0.1)])
-    [[0, 2], [1]]
-    """
-    documents: list[list[int]] = []
-    known: dict[object, list[int]] = {}
-    for place, identity in enumerate(identities):
-        name, cluster = (identity.client_id, identity.name), identity.cluster
-        copies = known.get(name) or (known.get(cluster) if cluster is not None else None)
-        if copies is None:
-            copies = []
-            documents.append(copies)
-        copies.append(place)
-        known.setdefault(name, copies)
-        if cluster is not None:
-            known.setdefault(cluster, copies)
-    return documents
 
 
 class Selection(NamedTuple):
@@ -192,6 +153,8 @@ class Selection(NamedTuple):
     """Whether it was drawn at the rate of documents that can hardly be sent."""
     cluster: float | None = None
     """As of `Draws`; None if ``draw`` is."""
+    bands: bytes | None = None
+    """As of `Draws`."""
 
 
 NOT_DRAWN = Selection()

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 from setwise.service.domain.certification import MOST_PROVING, Scorer, StreamDocument
 from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.policy import Gate, Policy
-from setwise.service.domain.routing.audits import Identity, without_copies
+from setwise.service.domain.routing.copies import Identity, without_copies
 from setwise.service.domain.routing.rules import held_back_alike
 
 MOST_STREAM = 50_000
@@ -167,7 +167,7 @@ class Divided(NamedTuple):
 
 
 def _of_document(of: StreamDocument) -> Identity:
-    return Identity(of.client_id, of.name, of.cluster)
+    return Identity(of.client_id, of.name, of.cluster, of.bands)
 
 
 def _of_message(of: StreamDocument) -> Identity:
