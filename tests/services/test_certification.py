@@ -7,7 +7,7 @@ import pytest
 
 from setwise.models.guarantees.paths.spending import ON_DEMAND, risk_on_demand
 from setwise.service.domain.breaker import BreakerRule
-from setwise.service.domain.certification import Scorer
+from setwise.service.domain.certification import CommonForm, Scorer
 from setwise.service.domain.certification.proofs import bets_since
 from setwise.service.domain.errors import (
     CertificationNotFound,
@@ -280,7 +280,11 @@ def test_messages_of_one_form_count_each_and_once(loop: Loop) -> None:
     assert proof.threshold == 0.9
     step = proof.evidence.steps[-1]
     assert step.n_audits - (step.n_different or 0) == len(of_form) - 1
-    assert proof.evidence.in_clusters == len(of_form) / step.n_audits
+    share = len(of_form) / step.n_audits
+    assert proof.evidence.in_clusters == share
+    assert proof.evidence.common_forms == (
+        CommonForm(of_form[0].id, share, len(of_form), len(of_form)),
+    )
 
 
 def test_audits_drawn_at_other_rates_count_too(loop: Loop) -> None:

@@ -21,6 +21,20 @@ class Scorer(NamedTuple):
     calibrator_version: str
 
 
+@dataclass(frozen=True)
+class CommonForm(Shown):
+    """Copies that are a large part of the audited messages, such as a form that clients fill in."""
+
+    example: str
+    """Id of the prediction of the first one."""
+    share: Probability
+    """Of the audited messages."""
+    n_audits: int
+    """Audited messages that follow it."""
+    n_good: int
+    """Those of them that were found right."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CertificationEvidence(Shown):
     """All that an attempt rests on: enough to check it again."""
@@ -100,8 +114,12 @@ class CertificationEvidence(Shown):
     """Those of them with exactly the top branches of the right set; null if no label has a parent.
     """
     in_clusters: Probability | None = None
-    """Share of the audited messages that are copies of another one: they have the same id, or the
-    same text but for case, spaces, punctuation and numbers. Null without audits.
+    """Share of the audited messages that are copies of another one, with the same id or nearly the
+    same text. Null without audits.
+    """
+    common_forms: tuple[CommonForm, ...] = ()
+    """Copies of one document that are at least 0.5 % of the audited messages, and five or more; the
+    most frequent first, ten at most. Each message of them counts, as all others do.
     """
     values: tuple[str, ...] | None = None
     """Values that an attempt for `other` is about; null for others."""

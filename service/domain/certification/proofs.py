@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from setwise.service.domain.certification import MOST_PROVING
+from setwise.service.domain.certification import MOST_PROVING, CommonForm
 from setwise.service.domain.evidence import (
     CheckedDocument,
     copies_of,
@@ -18,6 +18,9 @@ from setwise.service.domain.routing.rules import (
     held_back_alike,
 )
 
+COMMON_SHARE, COMMON_AUDITS, MOST_COMMON = 0.005, 5, 10
+"""What makes copies a common form: their share and number of the audits; and how many are named."""
+
 
 class Gathered(NamedTuple):
     """Audits that count, in order of creation, and how many do not, by reason."""
@@ -27,6 +30,7 @@ class Gathered(NamedTuple):
     excluded: Mapping[str, int]
     in_clusters: float | None = None
     """Share of the audited messages that are copies of another one; None without any."""
+    common_forms: tuple[CommonForm, ...] = ()
 
     @property
     def drawn(self) -> int:
@@ -135,14 +139,32 @@ def gather(
     chosen = [audit for audit in covered if audit.draw is None or audit.draw < MOST_PROVING]
     excluded["left to set the thresholds"] = len(covered) - len(chosen)
     drawn = each_message(chosen)
-    sizes = [len(copies) for copies in copies_of(drawn)]
+    copied = [copies for copies in copies_of(drawn) if len(copies) > 1]
+    in_clusters = sum(map(len, copied)) / len(drawn) if drawn else None
+    forms = _common_forms(copied, len(drawn))
     excluded["same message again"] = len(chosen) - len(drawn)
     recent = [audit for audit in drawn if audit.created_at > read_by]
     if any(audit.found_wrong is None for audit in recent):
         excluded["too recent"] = len(recent)
         drawn = [audit for audit in drawn if audit.created_at <= read_by]
-    in_clusters = sum(size for size in sizes if size > 1) / sum(sizes) if sizes else None
-    return Gathered(tuple(drawn), excluded, in_clusters)
+    return Gathered(tuple(drawn), excluded, in_clusters, forms)
+
+
+def _common_forms(
+    copied: Sequence[Sequence[CheckedDocument]], n_audits: int
+) -> tuple[CommonForm, ...]:
+    """Return the forms that many audited messages follow."""
+    least = max(COMMON_AUDITS, COMMON_SHARE * n_audits)
+    common = sorted((each for each in copied if len(each) >= least), key=len, reverse=True)
+    return tuple(
+        CommonForm(
+            example=of[0].id,
+            share=len(of) / n_audits,
+            n_audits=len(of),
+            n_good=sum(audit.found_wrong is False for audit in of),
+        )
+        for of in common[:MOST_COMMON]
+    )
 
 
 class Bet(NamedTuple):

@@ -24,7 +24,12 @@ from setwise.service.domain.breaker import (
     TripCause,
     Watch,
 )
-from setwise.service.domain.certification import Certification, CertificationEvidence, NextAttempt
+from setwise.service.domain.certification import (
+    Certification,
+    CertificationEvidence,
+    CommonForm,
+    NextAttempt,
+)
 from setwise.service.domain.documents import Audited
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages import documents
@@ -91,6 +96,19 @@ _STEPS: Sequence[ui.Column[SequenceStep]] = [
     )
     for member in fields(SequenceStep)
 ]
+
+
+_FORMS: Sequence[ui.Column[CommonForm]] = (
+    ui.Column(
+        "Messages like",
+        lambda form: ui.link(documents.of_document(form.example), ui.code(form.example)),
+        "head",
+    ),
+    ui.Column("Of the audits", lambda form: percent(form.share), "count"),
+    ui.Column("Audits", lambda form: form.n_audits, "count"),
+    ui.Column("Found right", lambda form: form.n_good, "count"),
+    ui.Column("Share right", lambda form: percent(form.n_good / form.n_audits), "count"),
+)
 
 
 def _number(value: float | None) -> str | None:
@@ -299,6 +317,8 @@ def _certification(call: Call) -> ui.View:
     if steps:
         table = ui.Table("Tests", _STEPS, steps[:MOST_STEPS])
         evidence.append(ui.More(f"{len(steps):,} thresholds were tested", [table]))
+    forms = attempt.evidence.common_forms
+    common = [ui.Table("Forms that come often", _FORMS, forms)] if forms else []
     holds = attempt.threshold is not None and attempt.segment is None
     clusters = attempt.evidence.in_clusters
     about = (
@@ -320,7 +340,7 @@ def _certification(call: Call) -> ui.View:
     )
     return ui.View(
         heading,
-        (ui.Card("About", [ui.Facts(about)]), ui.Card("Evidence", evidence)),
+        (ui.Card("About", [ui.Facts(about)]), *common, ui.Card("Evidence", evidence)),
         title="Attempt",
         badge=ui.badge("certified", "good") if proved else ui.badge("not certified", "warn"),
         lead=lead,

@@ -395,6 +395,7 @@ def answer(
         errors_missed=gathered.missed,
         errors_known=gathered.known_wrong,
         in_clusters=gathered.in_clusters,
+        common_forms=gathered.common_forms,
     )
 
 

@@ -1,10 +1,12 @@
 """Certifying by hand: what it spends, what it may gain, and what holds meanwhile."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from setwise.service.domain.accounts.callers import Role
+from setwise.service.domain.certification import CommonForm
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser
@@ -132,3 +134,16 @@ def test_readings_at_the_lower_rate_are_named_beside_what_they_stand_for(
         )
     text = admin.get(f"{PAGE}/{proof.id}").text
     assert "of them right; 12 stand for the 12.5 % of these documents that are read less" in text
+
+
+def test_forms_that_many_messages_follow_are_named(service: Service, admin: Browser) -> None:
+    proof = certification()
+    form = CommonForm(example="018f-example", share=0.041, n_audits=12, n_good=7)
+    with service.database() as transaction:
+        transaction.certifications.add(
+            replace(proof, evidence=replace(proof.evidence, common_forms=(form,)))
+        )
+    page = admin.get(f"{PAGE}/{proof.id}")
+    assert "Forms that come often" in page.text
+    row = page.text.partition('href="/documents/018f-example"')[2].partition("</tr>")[0]
+    assert re.findall(r"<td[^>]*>([^<]+)</td>", row) == ["4.1 %", "12", "7", "58.3 %"]
