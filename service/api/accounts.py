@@ -1,6 +1,5 @@
 """Routes for people, API keys and erasures."""
 
-from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -11,9 +10,10 @@ from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly, needs
 from setwise.service.api.http.idempotency import shown_once
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import AnswerBody, Mirror, WhollyListed
+from setwise.service.api.schemas import WhollyListed
+from setwise.service.api.views import AnswerBody, View
 from setwise.service.domain import accounts
-from setwise.service.domain.accounts.callers import Permission, Role
+from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import KeyNotFound, LastAdmin, LoginTaken, PersonNotFound
 from setwise.service.requests import RequestBody
 from setwise.service.requests.accounts import (
@@ -22,22 +22,15 @@ from setwise.service.requests.accounts import (
     PersonChange,
     PersonRequest,
 )
+from setwise.service.services.documents.texts import Erasure
 
 router = APIRouter(prefix="/v1/admin", tags=["access"], route_class=StrictRoute)
 
 
-class PersonBody(Mirror):
+class PersonBody(
+    View, of=accounts.Person, shows="id login name role created_at disabled_at invited_until"
+):
     """A person who signs in."""
-
-    id: str
-    login: str
-    name: str
-    role: Role
-    created_at: datetime
-    disabled_at: datetime | None = Field(description="When the person was disabled.")
-    invited_until: datetime | None = Field(
-        description="When an invitation that was not accepted ends."
-    )
 
 
 class PersonPage(WhollyListed[PersonBody]):
@@ -54,23 +47,16 @@ class Invitation(AnswerBody):
     )
 
 
-class Key(Mirror):
+class Key(
+    View,
+    of=accounts.ApiKey,
+    shows="id name role prefix scopes per_minute created_at expires_at revoked_at last_used_at "
+    "old_expires_at",
+):
     """An API key, without its secret."""
 
-    id: str
-    name: str
-    role: Role
-    prefix: str = Field(description="First characters of the secret.")
     scopes: Annotated[list[Permission], AfterValidator(sorted)] | None = Field(
         description="The only permissions of its role that it has; null for all of them."
-    )
-    per_minute: int | None = Field(description="Requests a minute; null for no limit.")
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None = Field(description="To within an hour; null if never.")
-    old_expires_at: datetime | None = Field(
-        description="When the secret that the last rotation replaced stops working."
     )
 
 
@@ -98,16 +84,6 @@ class ErasureRequest(RequestBody):
     )
 
 
-class Erasure(AnswerBody):
-    """What was erased."""
-
-    predictions: int = Field(description="Predictions of the document, by any client.")
-    labels: list[str] = Field(
-        description="Labels that people gave first to the document and no lead has accepted. They "
-        "may name a person: `DELETE /v1/admin/labels/{name}` removes one everywhere."
-    )
-
-
 @router.post("/erasures", response_model=Erasure, dependencies=[needs(Permission.ADMINISTER)])
 def erase_document(caller: CallerOf, body: ErasureRequest, services: ServicesOf) -> Response:
     """Erase a document.
@@ -116,10 +92,9 @@ def erase_document(caller: CallerOf, body: ErasureRequest, services: ServicesOf)
     and their log; a job removes it from the files of jobs. Labels and numbers are kept;
     `labels` are those that may have to go too.
     """
-    erased = services.texts.erase(
-        caller, document_id=body.document_id, prediction_id=body.prediction_id
+    return answer(
+        services.texts.erase(caller, document_id=body.document_id, prediction_id=body.prediction_id)
     )
-    return answer(Erasure(predictions=erased.predictions, labels=list(erased.labels)))
 
 
 @router.get(
@@ -129,7 +104,7 @@ def erase_document(caller: CallerOf, body: ErasureRequest, services: ServicesOf)
 )
 def list_people(caller: CallerOf, services: ServicesOf) -> Response:
     """List all people, including disabled ones, in one page."""
-    return listed_wholly(map(PersonBody.of, services.people.all(caller)))
+    return listed_wholly(map(PersonBody.show, services.people.all(caller)))
 
 
 @router.post(
@@ -148,7 +123,7 @@ def create_person(caller: CallerOf, body: PersonRequest, services: ServicesOf) -
         role=body.role,
         password=None if body.password is None else body.password.get_secret_value(),
     )
-    return answer(PersonBody.of(person), status=201)
+    return answer(PersonBody.show(person), status=201)
 
 
 @router.post(
@@ -167,7 +142,7 @@ def invite_person(
     """
 
     def respond(person: accounts.Person, secret: str) -> Response:
-        invitation = Invitation(person=PersonBody.of(person), path=f"/join?secret={secret}")
+        invitation = Invitation(person=PersonBody.show(person), path=f"/join?secret={secret}")
         return answer(invitation, status=201)
 
     invite = partial(services.people.invite, caller, person_id, body.days)
@@ -187,7 +162,7 @@ def change_person(
 
     A new role, a new password and disabling end the person's sessions at once.
     """
-    return answer(PersonBody.of(body.change(services.people, caller, person_id)))
+    return answer(PersonBody.show(body.change(services.people, caller, person_id)))
 
 
 @router.get(
@@ -197,7 +172,7 @@ def change_person(
 )
 def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
     """List all API keys without their secrets, newest first, in one page."""
-    return listed_wholly(map(Key.of, services.keys.all(caller)))
+    return listed_wholly(map(Key.show, services.keys.all(caller)))
 
 
 @router.post(
@@ -225,7 +200,7 @@ def rotate_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
 
 
 def _issued(key: accounts.ApiKey, secret: str, status: int = 200) -> Response:
-    return answer(IssuedKey(details=Key.of(key), key=secret), status=status)
+    return answer(IssuedKey(details=Key.show(key), key=secret), status=status)
 
 
 @router.post(
@@ -236,4 +211,4 @@ def _issued(key: accounts.ApiKey, secret: str, status: int = 200) -> Response:
 )
 def revoke_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
     """Revoke an API key permanently; every process follows within seconds."""
-    return answer(Key.of(services.keys.revoke(caller, key_id)))
+    return answer(Key.show(services.keys.revoke(caller, key_id)))

@@ -1,6 +1,6 @@
 """Routes for annotators, their groups and the groups' noise rates."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Header, Query, Response
@@ -11,11 +11,10 @@ from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly, needs
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import (
-    AnswerBody,
-    WhollyListed,
-)
+from setwise.service.api.schemas import WhollyListed
+from setwise.service.api.views import View
 from setwise.service.domain.accounts.callers import Permission
+from setwise.service.domain.annotators import AnnotatorGroup
 from setwise.service.domain.errors import (
     AnnotatorNotFound,
     GroupNotFound,
@@ -43,29 +42,23 @@ _Days = Annotated[int, Query(ge=1, le=366, description="Days until now that `pac
 _DAYS = 28
 
 
-class Group(AnswerBody):
+class Group(View, of=AnnotatorGroup, shows="id name version changed_at changed_by"):
     """A group of annotators and its error rates."""
 
-    id: str
-    name: str
     noise: GroupNoiseBody
     usable: bool = Field(description="Calibrators may learn from its blind answers.")
     estimate: BlindNoise | None = Field(
         description="Of blind answers; null while there are no gold labels."
     )
     findings: list[NoiseProblem]
-    version: int
-    changed_at: datetime
-    changed_by: str
 
     @classmethod
     def of(cls, report: GroupReport) -> Self:
         """Return the body for a group."""
         group, shown = report.group, report.group.fixed_with_suggestion
         fixed = {} if group.fixed is None else group.fixed._asdict()
-        return cls(
-            id=group.id,
-            name=group.name,
+        return cls.show(
+            group,
             noise=GroupNoiseBody(
                 mode="fixed" if fixed else "estimated",
                 with_suggestion=None if shown is None else FixedRates(**shown._asdict()),
@@ -74,9 +67,6 @@ class Group(AnswerBody):
             usable=report.usable,
             estimate=report.blind,
             findings=report.problems,
-            version=group.version,
-            changed_at=group.changed_at,
-            changed_by=group.changed_by,
         )
 
 

@@ -9,10 +9,8 @@ from pydantic import Field
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, needs
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import (
-    AnswerBody,
-    Probability,
-)
+from setwise.service.api.schemas import Probability
+from setwise.service.api.views import View
 from setwise.service.domain.accounts.callers import Caller, Permission
 from setwise.service.domain.breaker import (
     BreakerState,
@@ -20,7 +18,6 @@ from setwise.service.domain.breaker import (
     Position,
     Reset,
     Trip,
-    TripCause,
     TripEvidence,
 )
 from setwise.service.domain.errors import BreakerNotTripped, CertificateNeeded
@@ -32,61 +29,45 @@ from setwise.service.services.all import Services
 router = APIRouter(prefix="/v1/admin/breaker", tags=["administration"], route_class=StrictRoute)
 
 
-class BreakerReset(AnswerBody):
+class BreakerReset(View, of=Reset, shows="id certificate_id"):
     """A reset of the breaker, which resumed sending."""
 
-    id: str
-    certificate_id: str | None = Field(
-        description="null: no certificate; the person who reset it vouches for the threshold."
-    )
     reset_by: str
     reset_at: datetime
 
     @classmethod
     def of(cls, reset: Reset) -> Self:
         """Return the body for a reset."""
-        return cls(
-            id=reset.id,
-            certificate_id=reset.certificate_id,
-            reset_by=reset.created_by,
-            reset_at=reset.created_at,
-        )
+        return cls.show(reset, reset_by=reset.created_by, reset_at=reset.created_at)
 
 
-class BreakerTrip(AnswerBody):
+class BreakerTrip(View, of=Trip, shows="id cause policy_version target_accuracy evidence"):
     """A trip of the breaker, which stopped sending."""
 
-    id: str
-    cause: TripCause = Field(
-        description="`drift`: audits contradict the target; `stale`: too much was sent unaudited, "
-        "or too many audits are overdue."
-    )
     model_version: str
     calibrator_version: str
     segment: str | None = Field(description="What stopped; null: everything.")
-    policy_version: str = Field(description="The one that was in force until then.")
-    target_accuracy: Probability
-    evidence: TripEvidence
     tripped_at: datetime
     reset: BreakerReset | None
 
     @classmethod
     def of(cls, trip: Trip, reset: Reset | None) -> Self:
         """Return the body for a trip and its reset."""
-        return cls(
-            id=trip.id,
-            cause=trip.cause,
+        return cls.show(
+            trip,
             **trip.scorer._asdict(),
             segment=value_of(trip.segment),
-            policy_version=trip.policy_version,
-            target_accuracy=trip.target_accuracy,
-            evidence=trip.evidence,
             tripped_at=trip.created_at,
             reset=None if reset is None else BreakerReset.of(reset),
         )
 
 
-class BreakerBody(AnswerBody):
+class BreakerBody(
+    View,
+    of=TripEvidence,
+    shows="audits right wrong reread overlooked unfinished overdue copies target_accuracy "
+    "run_length last_finished_at overdue_since sent_since most_documents",
+):
     """State and trips of the breaker."""
 
     state: Position = Field(description="`idle`: the policy sends nothing, so nothing is watched.")
@@ -95,46 +76,19 @@ class BreakerBody(AnswerBody):
     policy_version: str
     model_version: str | None
     calibrator_version: str | None
-    target_accuracy: Probability
-    run_length: float = Field(description="The statistic that raises the alarm.")
     statistic: float = Field(description="After the last audit.")
     path: list[float] = Field(description="The statistic after each audit, by prediction.")
-    audits: int = Field(ge=0, description="Of what was sent, or would have been; since the reset.")
-    right: int = Field(ge=0)
-    wrong: int = Field(ge=0)
-    reread: int = Field(
-        ge=0,
-        description="Read by a lead although the auditor agreed. One that is found wrong also "
-        "counts for those that were not read again.",
-    )
-    overlooked: int = Field(ge=0, description="Those of them that the lead found wrong.")
     accuracy: Share = Field(description=f"Of the watched sets. {UNDECIDED}")
     delays: tuple[DetectionDelay, ...] = Field(
         description="For drops to .02 and .05 below the target."
     )
-    unfinished: int = Field(ge=0, description="They count as right until they are read or overdue.")
-    overdue: int = Field(
-        ge=0, description="Unfinished for more than `SETWISE_AUDIT_READING_DAYS`: counted as wrong."
-    )
-    copies: int = Field(
-        ge=0,
-        description="Further audits of documents with the same id or the same content. They do not "
-        "count: if there are many, clients send documents repeatedly or reuse ids.",
-    )
     false_alarm_bound: Probability = Field(
         description="Largest probability of a false alarm among so many audits."
-    )
-    last_finished_at: datetime | None
-    overdue_since: datetime | None = Field(
-        description="When the set of the oldest overdue audit was predicted."
     )
     sent_since: int = Field(
         ge=0,
         description="Documents sent since `overdue_since`, or else `last_finished_at`, by the "
         "model, calibrator and policies in force, counted up to one more than `most_documents`.",
-    )
-    most_documents: int = Field(
-        description="How many may be sent without a finished audit; 0 for no limit."
     )
     most_days: float | None = Field(description="The same in days; null for no limit.")
     trip: BreakerTrip | None = Field(description="Why nothing is sent at present.")
@@ -146,28 +100,22 @@ class BreakerBody(AnswerBody):
     @classmethod
     def of(cls, state: BreakerState, delays: tuple[DetectionDelay, ...]) -> Self:
         """Return the body for the breaker."""
-        watch, freshness = state.watch, state.rule.freshness
-        policy = watch.gate.policy
-        return cls(
+        watch, scorer = state.watch, state.watch.scorer
+        evidence = watch.evidence(state.rule.freshness)
+        return cls.show(
+            evidence,
             state=watch.position,
             segment=value_of(watch.gate.key),
-            segments=[*state.segments],
-            policy_version=policy.version,
-            model_version=watch.scorer.model_version if watch.scorer else None,
-            calibrator_version=watch.scorer.calibrator_version if watch.scorer else None,
-            target_accuracy=policy.target_accuracy,
-            run_length=watch.run_length,
+            segments=state.segments,
+            policy_version=watch.gate.policy.version,
+            model_version=scorer and scorer.model_version,
+            calibrator_version=scorer and scorer.calibrator_version,
             statistic=watch.path[-1] if watch.path else 0.0,
-            path=[*watch.path],
-            **vars(watch.counts()),
+            path=watch.path,
             accuracy=state.accuracy,
             delays=delays,
             false_alarm_bound=state.false_alarm_bound,
-            last_finished_at=watch.last_finished_at,
-            overdue_since=watch.overdue_since,
-            sent_since=watch.unvouched.documents,
-            most_documents=freshness.most_documents,
-            most_days=freshness.longest_days,
+            most_days=evidence.longest_days,
             trip=None if state.trip is None else BreakerTrip.of(state.trip, None),
             further_audits=state.further_audits,
             trips=[BreakerTrip.of(trip, reset) for trip, reset in state.trips],

@@ -1,6 +1,5 @@
 """Routes for certificates and for attempts that certified no threshold."""
 
-from datetime import datetime
 from functools import partial
 from typing import Annotated, Self
 
@@ -19,16 +18,11 @@ from setwise.service.api.http.dependencies import (
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import JobBody, accepted
-from setwise.service.api.schemas import (
-    AnswerBody,
-    Listed,
-    Paged,
-    Probability,
-)
+from setwise.service.api.schemas import Listed, Paged, Probability
+from setwise.service.api.views import AnswerBody, View
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.certification import (
     Certification,
-    CertificationEvidence,
     CertificationOutlook,
 )
 from setwise.service.domain.errors import CertificationNotFound, ModelNotFound
@@ -41,31 +35,24 @@ router = APIRouter(
 )
 
 
-class CertificationBody(AnswerBody):
+class CertificationBody(
+    View,
+    of=Certification,
+    shows="id policy_version target_accuracy risk attempt threshold reason further_audits evidence "
+    "requested_by created_at",
+):
     """One attempt to certify a threshold from audits."""
 
-    id: str
     model_version: str
     calibrator_version: str = Field(description="It holds for confidences of this one only.")
-    policy_version: str = Field(description="The policy whose target and risk were asked for.")
-    target_accuracy: float
     risk: float = Field(description="Shared by all attempts for this model, with any calibrator.")
-    attempt: int
     threshold: Probability | None = Field(description="What is certified; null if nothing is.")
-    reason: str | None = Field(description="Why nothing is certified; null for a certificate.")
-    further_audits: int | None = Field(
-        description="How many more would probably certify one; null where no number would."
-    )
-    evidence: CertificationEvidence
-    requested_by: str
-    created_at: datetime
     segment: str | None = Field(description="Whose documents it is about; null: all.")
 
     @classmethod
     def of(cls, attempt: Certification) -> Self:
         """Return the body for an attempt."""
-        own = {name: value for name, value in vars(attempt).items() if name != "scorer"}
-        return cls(**{**own, **attempt.scorer._asdict(), "segment": value_of(attempt.segment)})
+        return cls.show(attempt, **attempt.scorer._asdict(), segment=value_of(attempt.segment))
 
 
 class CertificationPage(Listed[CertificationBody]):

@@ -8,45 +8,26 @@ from pydantic import Field
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, needs
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import (
-    AnswerBody,
-)
+from setwise.service.api.views import View
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
-from setwise.service.domain.routing.derivations import DecisionInputs, DecisionResult, Derivation
+from setwise.service.domain.routing.derivations import Derivation
 from setwise.service.requests.policy import PolicyBody
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 
 
-class DerivationBody(AnswerBody):
+class DerivationBody(View, of=Derivation, shows="equal stored derived inputs draw_again"):
     """A stored decision, and the same decision derived again."""
 
     prediction_id: str
-    equal: bool | None = Field(
-        description="The same follows again; null where a rule may have read metadata that is "
-        "forgotten."
-    )
-    stored: DecisionResult
-    derived: DecisionResult
-    inputs: DecisionInputs
-    draw_again: float | None = Field(
-        description="What the document's id and content draw with the present key: `inputs.draw`, "
-        "unless the key was changed. Null where its content is erased or nothing was drawn."
-    )
     policy: PolicyBody = Field(description="The version that decided.")
 
     @classmethod
     def of(cls, derived: Derivation) -> Self:
         """Return the body for a derivation."""
-        return cls(
-            prediction_id=derived.prediction.id,
-            equal=derived.equal,
-            stored=derived.stored,
-            derived=derived.derived,
-            inputs=derived.inputs,
-            draw_again=derived.draw_again,
-            policy=PolicyBody.of(derived.policy),
+        return cls.show(
+            derived, prediction_id=derived.prediction.id, policy=PolicyBody.of(derived.policy)
         )
 
 

@@ -1,7 +1,6 @@
 """Routes for documents: find them, and read all that happened to one."""
 
 import dataclasses
-from datetime import datetime
 from typing import (
     Annotated,
 )
@@ -14,7 +13,7 @@ from fastapi import (
     Query as InQuery,
 )
 from fastapi.responses import StreamingResponse
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from setwise.service.api.files import exported, file_of
 from setwise.service.api.http.bodies import StrictRoute
@@ -40,6 +39,7 @@ from setwise.service.api.schemas import (
     ReviewTaskBody,
     absent_if_false,
 )
+from setwise.service.api.views import View
 from setwise.service.domain import (
     documents as domain,
 )
@@ -61,7 +61,7 @@ from setwise.service.domain.documents import (
     ShownPrediction,
 )
 from setwise.service.domain.files import DOCUMENT, Format
-from setwise.service.domain.predictions import PRIORITIES, Decision, Reason
+from setwise.service.domain.predictions import PRIORITIES, Decision, Document, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
 from setwise.service.requests import Instant
@@ -177,15 +177,11 @@ class NewCommentsPage(Listed[NewComments]):
     """Documents with comments that you have not read."""
 
 
-class DocumentBody(Answered):
+class DocumentBody(View, Answered, of=Document, shows="text features metadata due_at"):
     """A document, its prediction, and all that happened to it."""
 
     prediction: ShownPrediction
-    text: str | None = Field(description="Null if it was not sent, and once it was purged.")
-    features: dict[str, float] | None
-    metadata: dict[str, JsonValue]
     priority: int = Field(description=f"{PRIORITIES}.")
-    due_at: datetime | None = Field(description="When the client needs a person's answer.")
     unreadable: bool = absent_if_false(UNREADABLE)
     events: list[LifeEvent] = Field(description="In the order in which they happened.")
 

@@ -1,12 +1,11 @@
 """Routes for jobs: list, read, cancel, retry."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import (
@@ -18,7 +17,8 @@ from setwise.service.api.http.dependencies import (
     needs,
 )
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import Listed, Mirror, Paged, Probability
+from setwise.service.api.schemas import Listed, Paged
+from setwise.service.api.views import View
 from setwise.service.domain import jobs
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import JobFinished, JobNeeded, JobNotFound, JobUnfinished
@@ -27,34 +27,19 @@ from setwise.service.domain.jobs import JobFilter, JobState
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 
 
-class JobBody(Mirror):
+class JobBody(
+    View,
+    of=jobs.Job,
+    shows="id kind state progress message created_at started_at finished_at result error "
+    "error_code",
+):
     """Work that continues in the background."""
-
-    id: str
-    kind: str
-    state: JobState
-    progress: Probability = Field(description="Share of the work that is done.")
-    message: str = Field(
-        description="What is done now, what a queued job waits for, or what a job that has "
-        "succeeded could not do."
-    )
-    created_at: datetime
-    started_at: datetime | None = Field(description="When the last attempt began.")
-    finished_at: datetime | None
-    result: dict[str, JsonValue] | None = Field(description="The result; it depends on the kind.")
-    error: str | None = Field(
-        description="Why the last attempt failed; a queued job with an error is retried."
-    )
-    error_code: str | None = Field(
-        description="The kind of that error, for programs: the last part of a problem's `type`, or "
-        "`workers-lost` if workers died on the job. Treat a code that you do not know as a failure."
-    )
 
 
 def accepted(job: jobs.Job, *, headers: Mapping[str, str] | None = None) -> Response:
     """Return the response to a request that queued a job."""
     located = {"Location": f"/v1/jobs/{job.id}", **(headers or {})}
-    return answer(JobBody.of(job), status=202, headers=located)
+    return answer(JobBody.show(job), status=202, headers=located)
 
 
 class JobPage(Listed[JobBody]):
@@ -74,7 +59,7 @@ class JobQuery(Paged):
 def list_jobs(caller: CallerOf, query: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
     """List jobs, newest first; only administrators see those of others."""
     read = partial(edge.services.jobs.page, caller, JobFilter(kind=query.kind, state=query.state))
-    return listed(edge, query, f"jobs?{query.filters()}", read, JobBody.of)
+    return listed(edge, query, f"jobs?{query.filters()}", read, JobBody.show)
 
 
 @router.get(
@@ -85,7 +70,7 @@ def list_jobs(caller: CallerOf, query: Annotated[JobQuery, Query()], edge: EdgeO
 )
 def get_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Read the progress and the result of a job."""
-    return answer(JobBody.of(services.jobs.get(caller, job_id)))
+    return answer(JobBody.show(services.jobs.get(caller, job_id)))
 
 
 @router.post(
@@ -100,7 +85,7 @@ def cancel_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     Its worker stops within seconds; finished work is kept. What the service does by itself, such as
     removing an erased document from files, cannot be cancelled.
     """
-    return answer(JobBody.of(services.jobs.cancel(caller, job_id)))
+    return answer(JobBody.show(services.jobs.cancel(caller, job_id)))
 
 
 @router.post(
@@ -111,4 +96,4 @@ def cancel_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
 )
 def retry_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Retry a failed or cancelled job; it resumes at its last checkpoint."""
-    return answer(JobBody.of(services.jobs.retry(caller, job_id)))
+    return answer(JobBody.show(services.jobs.retry(caller, job_id)))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute, UploadRoute
 from setwise.service.api.http.conditions import version_in
@@ -23,10 +23,11 @@ from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import JobBody, accepted
-from setwise.service.api.schemas import AnswerBody, Mirror, Paged, Probability, WhollyListed
+from setwise.service.api.schemas import Paged, WhollyListed
+from setwise.service.api.views import View
 from setwise.service.domain import errors, models
 from setwise.service.domain.accounts.callers import Permission
-from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.predictions import Prediction
 from setwise.service.requests.models import CompareRequest, RetrainRequest
 from setwise.service.services.models import ComparisonReport
 
@@ -37,68 +38,45 @@ router = APIRouter(prefix="/v1/admin/models", tags=["administration"], route_cla
 uploads = APIRouter(tags=["administration"], route_class=UploadRoute)
 
 
-class ModelVersionBody(Mirror):
+class ModelVersionBody(View, of=models.ModelVersion, shows="id version active summary created_at"):
     """A registered model."""
-
-    id: str
-    version: str = Field(description="Digest of its content; predictions carry it.")
-    active: bool = Field(description="This model serves.")
-    summary: dict[str, JsonValue] = Field(
-        description="When it was made, its kind, method, size and validation metrics. A model of "
-        "kind `external` reads another model's answers; others read `text` or `vectors`."
-    )
-    created_at: datetime
 
 
 class ModelPage(WhollyListed[ModelVersionBody]):
     """Every registered model, newest first."""
 
 
-class Side(AnswerBody):
+class Side(View, of=models.ComparedAnswer, shows="labels confidence decision"):
     """The answer of one of the two models."""
 
-    labels: list[str]
-    confidence: Probability
-    decision: Decision
 
-
-class Difference(AnswerBody):
+class Difference(
+    View,
+    of=models.ComparedAnswer,
+    shows="prediction_id reason same_labels same_decision created_at",
+):
     """A document that the candidate would have answered differently."""
 
-    prediction_id: str
     document_id: str | None
     serving: Side
     candidate: Side
-    reason: Reason = Field(description="Reason of the candidate's decision.")
-    same_labels: bool
-    same_decision: bool
-    created_at: datetime
 
     @classmethod
     def of(cls, comparison: models.ComparedAnswer, prediction: Prediction) -> Self:
         """Return the body for a difference."""
-        scored = prediction.scored
-        return cls(
-            prediction_id=prediction.id,
+        return cls.show(
+            comparison,
             document_id=prediction.document.id,
-            serving=Side(
-                labels=list(scored.best.labels),
-                confidence=scored.best.confidence,
-                decision=prediction.decision,
-            ),
-            candidate=Side(
-                labels=list(comparison.labels),
-                confidence=comparison.confidence,
-                decision=comparison.decision,
-            ),
-            reason=comparison.reason,
-            same_labels=comparison.same_labels,
-            same_decision=comparison.same_decision,
-            created_at=comparison.created_at,
+            serving=Side.show(prediction.scored.best, decision=prediction.decision),
+            candidate=Side.show(comparison),
         )
 
 
-class Comparison(AnswerBody):
+class Comparison(
+    View,
+    of=models.Tally,
+    shows="compared same_labels auto_both auto_serving auto_candidate review_both",
+):
     """A candidate's comparison with stored predictions, and a page of differences."""
 
     model_id: str
@@ -106,12 +84,6 @@ class Comparison(AnswerBody):
     shadowing_since: datetime | None = Field(
         description="Set while the candidate scores live traffic."
     )
-    compared: int = Field(ge=0, description="Documents that both models scored.")
-    same_labels: int = Field(ge=0)
-    auto_both: int = Field(ge=0, description="Sent by both.")
-    auto_serving: int = Field(ge=0, description="Sent, but not by the candidate.")
-    auto_candidate: int = Field(ge=0, description="Sent by the candidate only.")
-    review_both: int = Field(ge=0, description="Sent by neither.")
     items: list[Difference] = Field(description="Newest first.")
     next_cursor: str | None
     limit: int
@@ -119,11 +91,11 @@ class Comparison(AnswerBody):
     @classmethod
     def of(cls, report: ComparisonReport, *, next_cursor: str | None, limit: int) -> Self:
         """Return the body for a comparison."""
-        return cls(
+        return cls.show(
+            report.tally,
             model_id=report.model.id,
             version=report.model.version,
             shadowing_since=report.shadow.started_at if report.shadow else None,
-            **vars(report.tally),
             items=[Difference.of(*item) for item in report.differing.items],
             next_cursor=next_cursor,
             limit=limit,
@@ -138,11 +110,9 @@ class ComparisonQuery(Paged):
     )
 
 
-class Verified(AnswerBody):
+class Verified(View, of=models.ModelVersion, shows="id version"):
     """A model that passed verification."""
 
-    id: str
-    version: str
     sound: bool = Field(description="Always true: a model that is not sound gets a problem.")
 
 
@@ -186,7 +156,7 @@ async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Respons
             await run_in_threadpool(file.write, chunk)
         file.seek(0)
         model = await run_in_threadpool(services.models.add, caller, file)
-    return answer(ModelVersionBody.of(model), status=201)
+    return answer(ModelVersionBody.show(model), status=201)
 
 
 @router.get(
@@ -196,7 +166,7 @@ async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Respons
 )
 def list_models(caller: CallerOf, services: ServicesOf) -> Response:
     """List the registered models, newest first, all in one page."""
-    return listed_wholly(map(ModelVersionBody.of, services.models.page(caller)))
+    return listed_wholly(map(ModelVersionBody.show, services.models.page(caller)))
 
 
 @router.post(
@@ -212,7 +182,7 @@ def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Res
     processes within seconds; no request is dropped. If it does not load, the present model keeps
     serving.
     """
-    return answer(ModelVersionBody.of(services.models.activate(caller, model_id)))
+    return answer(ModelVersionBody.show(services.models.activate(caller, model_id)))
 
 
 @router.post(
@@ -239,7 +209,7 @@ def roll_back_model(
     If another model serves, nothing happens: a repeated request cannot undo the first.
     """
     model = services.models.roll_back(caller, version_in(if_match))
-    return answer(ModelVersionBody.of(model))
+    return answer(ModelVersionBody.show(model))
 
 
 @router.post(
@@ -251,7 +221,7 @@ def roll_back_model(
 def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Load a registered model, check its checksums, and run one prediction."""
     model = services.models.verify(caller, model_id)
-    return answer(Verified(id=model.id, version=model.version, sound=True))
+    return answer(Verified.show(model, sound=True))
 
 
 @router.post(

@@ -10,7 +10,8 @@ from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, needs
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import AnswerBody, Probability
+from setwise.service.api.schemas import Probability
+from setwise.service.api.views import AnswerBody
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import StaleVersion, VersionRequired
 from setwise.service.domain.reports import Share

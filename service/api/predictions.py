@@ -24,7 +24,6 @@ from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problems import Problem, problem_of
 from setwise.service.api.http.streams import run_soon
 from setwise.service.api.schemas import (
-    AnswerBody,
     DocumentIn,
     DueAt,
     PredictionPage,
@@ -34,6 +33,7 @@ from setwise.service.api.schemas import (
     document_of,
     few_members_of,
 )
+from setwise.service.api.views import AnswerBody
 from setwise.service.domain import errors
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.documents import ShownPrediction

@@ -1,6 +1,5 @@
 """Routes for calibrators learnt from reviews."""
 
-from datetime import datetime
 from functools import partial
 from typing import Annotated, Self
 
@@ -20,12 +19,8 @@ from setwise.service.api.http.dependencies import (
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import JobBody, accepted
-from setwise.service.api.schemas import (
-    AnswerBody,
-    Listed,
-    Paged,
-    Probability,
-)
+from setwise.service.api.schemas import Listed, Paged
+from setwise.service.api.views import View
 from setwise.service.domain.accounts.callers import Permission
 from setwise.service.domain.errors import (
     CalibrationDamaged,
@@ -39,10 +34,8 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.recalibration import (
     Calibration,
-    Noise,
     ServingCalibrator,
 )
-from setwise.service.domain.recalibration.report import CalibrationReport
 from setwise.service.requests.recalibration import CalibrationRequest
 
 router = APIRouter(
@@ -52,56 +45,45 @@ router = APIRouter(
 _SWITCH = (CalibrationDamaged, CalibrationOfAnotherModel, ModelUnavailable)
 
 
-class CalibrationBody(AnswerBody):
+class CalibrationBody(
+    View,
+    of=Calibration,
+    shows="id model_id model_version replaces noise active report requested_by created_at",
+):
     """A calibrator learnt from reviews, compared with the one that served."""
 
-    id: str
-    model_id: str
-    model_version: str
     calibrator_version: str = Field(description="Predictions carry it while it serves.")
-    replaces: str = Field(description="Version of the calibrator that it was compared with.")
-    noise: Noise
-    active: bool = Field(description="It serves whenever its model does.")
-    report: CalibrationReport
-    requested_by: str
-    created_at: datetime
 
     @classmethod
     def of(cls, stored: Calibration) -> Self:
         """Return the body for a calibrator."""
-        own = {name: value for name, value in vars(stored).items() if name != "location"}
-        return cls(calibrator_version=own.pop("version"), **own)
+        return cls.show(stored, calibrator_version=stored.version)
 
 
 class CalibrationPage(Listed[CalibrationBody]):
     """One page of calibrators, newest first."""
 
 
-class ServingCalibration(AnswerBody):
+class ServingCalibration(View, of=ServingCalibrator, shows="threshold notice"):
     """The calibrator that serves, and whether anything is sent."""
 
     model_id: str
     model_version: str
     calibrator_version: str
     calibration: CalibrationBody | None = Field(description="null is the model's own calibrator.")
-    threshold: Probability | None = Field(
-        description="Least confidence that is sent; null if nothing is sent."
-    )
     threshold_mode: ThresholdMode
-    notice: str = Field(description="Whether anything is sent, and what to do if not.")
 
     @classmethod
     def of(cls, serving: ServingCalibrator) -> Self:
         """Return the body for the calibrator that serves."""
         stored = serving.calibration
-        return cls(
+        return cls.show(
+            serving,
             model_id=serving.model.id,
             model_version=serving.model.version,
             calibrator_version=serving.version,
             calibration=None if stored is None else CalibrationBody.of(stored),
-            threshold=serving.threshold,
             threshold_mode=serving.policy.threshold_mode,
-            notice=serving.notice,
         )
 
 

@@ -8,45 +8,35 @@ from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, needs
-from setwise.service.api.schemas import AnswerBody, Mirror, Probability
+from setwise.service.api.schemas import Probability
 from setwise.service.api.schemas import Query as Parameters
+from setwise.service.api.views import View
 from setwise.service.domain.accounts.callers import Permission
-from setwise.service.domain.effort import Effort
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reports import UNDECIDED, Share
 from setwise.service.domain.retraining import Learning
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.requests import FewFaults, RequestBody
 from setwise.service.requests.policy import RuleBody, Threshold
-from setwise.service.services.analysis.advice import Advice
 from setwise.service.services.analysis.cockpit import Glance
-from setwise.service.services.analysis.forecast import MOST_DOCUMENTS, AutomationCurve, Forecast
+from setwise.service.services.analysis.forecast import MOST_DOCUMENTS, AutomationCurve
 from setwise.service.services.analysis.reliability import Reliability
+from setwise.service.services.analysis.what_if import WhatIf
 from setwise.service.services.reports import Counts
 
 router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)
 
 
-class Recent(AnswerBody):
+class Recent(
+    View,
+    of=Glance,
+    shows="since documents sent accuracy promised undecided drawn reported effort",
+):
     """The last five weeks, as the cockpit shows them."""
 
-    since: datetime
-    documents: int = Field(ge=0)
-    sent: int = Field(ge=0)
     accuracy: Share = Field(
         description=f"Of the sets that were confident enough to be sent. {UNDECIDED}"
     )
-    promised: Probability | None = Field(
-        description="Mean confidence of the sets of `accuracy`, to compare with it."
-    )
-    undecided: int = Field(
-        ge=0, description="Contradictions that a lead has yet to decide, counted as wrong."
-    )
-    drawn: bool = Field(
-        description="Whether `accuracy` is from audits; otherwise it is from reported outcomes."
-    )
-    reported: Share = Field(description="Of sent sets with an outcome: not a random choice.")
-    effort: Effort = Field(description="What people read, and what sending spared them.")
     certified: bool = Field(description="A certificate holds for the threshold in force.")
     certified_since: datetime | None
     audits: int = Field(ge=0, description="Audits that a certificate can stand on by now.")
@@ -58,16 +48,8 @@ class Recent(AnswerBody):
     @classmethod
     def of(cls, seen: Glance) -> Self:
         """Return the body for the numbers of a period."""
-        return cls(
-            since=seen.since,
-            documents=seen.documents,
-            sent=seen.sent,
-            accuracy=seen.accuracy,
-            drawn=seen.drawn,
-            promised=seen.promised,
-            undecided=seen.undecided,
-            reported=seen.reported,
-            effort=seen.effort,
+        return cls.show(
+            seen,
             certified=seen.certificate.certified,
             certified_since=seen.certificate.since,
             audits=seen.certificate.progress.audits,
@@ -78,11 +60,9 @@ class Recent(AnswerBody):
         )
 
 
-class Summary(AnswerBody):
+class Summary(View, of=Counts, shows="predictions auto_sent"):
     """Counts of predictions and reviews."""
 
-    predictions: int = Field(ge=0)
-    auto_sent: int = Field(ge=0)
     coverage: Probability = Field(description="Share that was sent automatically.")
     reasons: dict[Reason, int]
     reviews: dict[str, int]
@@ -91,9 +71,8 @@ class Summary(AnswerBody):
     @classmethod
     def of(cls, counts: Counts, seen: Glance) -> Self:
         """Return the body for the counts and the last weeks."""
-        return cls(
-            predictions=counts.predictions,
-            auto_sent=counts.auto_sent,
+        return cls.show(
+            counts,
             coverage=counts.auto_sent / counts.predictions if counts.predictions else 0.0,
             reasons={reason: n for reason, n in counts.reasons.items() if n},
             reviews={
@@ -120,20 +99,8 @@ class PreviewRequest(RequestBody):
     )
 
 
-class Preview(Mirror):
+class Preview(View, of=WhatIf, shows="now then certificate_ends warning advice"):
     """Forecasts of the current and the other policy, for the same documents."""
-
-    now: Forecast
-    then: Forecast
-    certificate_ends: str | None = Field(
-        description="Why the change would end the certificate in force, so that nothing would be "
-        "sent until audits certify a threshold again; null if it would not."
-    )
-    warning: str | None = Field(
-        description="Says so if even the upper bound of `then` misses the policy's target, or if a "
-        "threshold set by hand sends nothing of a model that no review has taught how sure to be."
-    )
-    advice: Advice | None = Field(description="Null unless a target was given.")
 
 
 class ReportQuery(Parameters):
@@ -208,4 +175,4 @@ def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf)
         rules=None if rules is None else [rule.model_dump(exclude_none=True) for rule in rules],
         segment=body.segment,
     )
-    return answer(Preview.of(what_if))
+    return answer(Preview.show(what_if))

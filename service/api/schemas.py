@@ -1,7 +1,6 @@
 """Bodies of requests and responses; the domain checks their content."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Generic, Literal, NotRequired, Self, TypeVar
@@ -18,6 +17,7 @@ from pydantic import (
 from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12
 
 from setwise.limits import MOST_SET_LABELS
+from setwise.service.api.views import AnswerBody, View
 from setwise.service.domain import (
     documents,
     outcomes,
@@ -35,7 +35,7 @@ from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.routing.segments import (
     LONGEST_VALUE,
 )
-from setwise.service.requests import Body, FewFaults, Instant, RequestBody, few_unknown
+from setwise.service.requests import FewFaults, Instant, RequestBody, few_unknown
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
@@ -46,21 +46,6 @@ _CANDIDATES = [
     {"labels": ["J18.9", "R50.9"], "confidence": 0.93, "score": 0.61},
     {"labels": ["J18.9"], "confidence": 0.05, "score": 0.12},
 ]
-
-
-class AnswerBody(Body):
-    """Base of response bodies."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class Mirror(AnswerBody):
-    """Base of response bodies that have the attributes of a value."""
-
-    @classmethod
-    def of(cls, value: object) -> Self:
-        """Return the body with the attributes of a value."""
-        return cls.model_validate(value, from_attributes=True)
 
 
 _Item = TypeVar("_Item")
@@ -300,29 +285,23 @@ class Answered(AnswerBody):
     labels: list[str] | None = _absent_if_none("The same as one label set.")
 
 
-class ReviewDocument(Answered):
+class ReviewDocument(
+    View, Answered, of=predictions.Document, shows="id text features metadata unreadable"
+):
     """The document that a reviewer reads."""
 
-    id: str | None
-    text: str | None = Field(description="null if it was not sent, or has been deleted.")
     features: dict[str, float] | None = None
-    metadata: dict[str, JsonValue]
     unreadable: bool = absent_if_false(UNREADABLE)
 
 
-class ReviewTaskBody(AnswerBody):
+class ReviewTaskBody(View, of=reviews.ReviewTask, shows="id state due_at lease version created_at"):
     """A document that waits for a person."""
 
-    id: str
     prediction_id: str
     document: ReviewDocument
     kind: ReviewKind
     reason: Reason | None
-    state: ReviewState
     priority: int = Field(description=f"{predictions.PRIORITIES}.")
-    due_at: datetime | None = Field(
-        description="When the answer is needed, as the client says; null on reopened documents."
-    )
     candidates: list[predictions.Candidate] | None = _absent_if_none(
         "Likeliest first; absent where the answer must not be known, empty without a model."
     )
@@ -334,41 +313,24 @@ class ReviewTaskBody(AnswerBody):
     skips: list[reviews.Skip] | None = _absent_if_none(
         "Who skipped it, and why, oldest first; absent unless you may read all predictions."
     )
-    lease: reviews.Lease | None
-    version: int = Field(description="Changes with each claim; the `ETag` carries it.")
-    created_at: datetime
 
     @classmethod
     def of(cls, task: reviews.ReviewTask, caller: Caller) -> Self:
         """Return the body of a task for a caller; blind reviews hide earlier answers."""
         document, scored, blind = task.shown, task.prediction.scored, task.blind
-        skips = task.skips_shown_to(caller)
-        return cls(
-            id=task.id,
+        given = {**dict.fromkeys(predictions.ANSWERS), **(document.answer or {})}
+        return cls.show(
+            task,
             prediction_id=task.prediction.id,
-            document=ReviewDocument.model_validate(
-                {
-                    "id": document.id,
-                    "text": document.text,
-                    "features": document.features,
-                    "metadata": document.metadata,
-                    "unreadable": document.unreadable,
-                    **(document.answer or {}),
-                }
-            ),
+            document=ReviewDocument.show(document, **given),
             kind=ReviewKind.REVIEW if blind else task.kind,
             reason=None if blind else task.prediction.reason,
-            state=task.state,
             priority=task.prediction.document.priority,
-            due_at=task.due_at,
-            candidates=None if blind else list(task.candidates),
-            marginals=None if blind else list(scored.marginals),
+            candidates=None if blind else task.candidates,
+            marginals=None if blind else scored.marginals,
             answers=[shown_set(labels) for labels in task.answers] or None,
             reopened_because=task.because,
-            skips=None if skips is None else list(skips),
-            lease=task.lease,
-            version=task.version,
-            created_at=task.created_at,
+            skips=task.skips_shown_to(caller),
         )
 
 
@@ -411,13 +373,11 @@ class ReleaseQuery(Query):
     )
 
 
-class Completion(AnswerBody):
+class Completion(View, of=LabelSet, shows="labels label_missing"):
     """The stored result of a review."""
 
     id: str
     state: Literal["completed"]
-    labels: list[str]
-    label_missing: bool = Field(description="A label applies besides that has no name.")
     agreed: bool | None = Field(
         description="The labels are those that were predicted; null if nothing was."
     )
@@ -426,16 +386,16 @@ class Completion(AnswerBody):
     @classmethod
     def of(cls, annotation: reviews.Annotation) -> Self:
         """Return the body for the annotation that completed a task."""
-        return cls(
+        return cls.show(
+            shown_set(annotation.labels),
             id=annotation.task_id,
             state="completed",
-            **vars(shown_set(annotation.labels)),
             agreed=annotation.agreed,
             annotation_id=annotation.id,
         )
 
 
-class ResolutionBody(AnswerBody):
+class ResolutionBody(View, of=outcomes.Resolution, shows="by decided_at missed surplus"):
     """What was decided on a document, beside your answer."""
 
     labels: list[str] = Field(description="The decided set.")
@@ -444,33 +404,26 @@ class ResolutionBody(AnswerBody):
         description="`you` if your set counts or the same was decided, `reviewer` for another "
         "reviewer, `lead` between answers that differ, `outcome` for another program."
     )
-    decided_at: datetime
-    missed: list[str] = Field(description="Labels of the decided set that you left out.")
-    surplus: list[str] = Field(description="Labels of yours that the decided set lacks.")
 
     @classmethod
     def of(cls, resolution: outcomes.Resolution) -> Self:
         """Return the body for what was decided."""
-        return cls(
+        return cls.show(
+            resolution,
             **vars(shown_set(resolution.labels)),
-            by=resolution.by,
-            decided_at=resolution.decided_at,
             missed=shown_set(resolution.missed).labels,
             surplus=shown_set(resolution.surplus).labels,
         )
 
 
-class OwnAnswerBody(AnswerBody):
+class OwnAnswerBody(View, of=reviews.Annotation, shows="prediction_id comment created_at"):
     """An answer of your own."""
 
     annotation_id: str
     review_id: str
-    prediction_id: str
     document_id: str | None
     labels: list[str]
     label_missing: bool = Field(description="A label applies besides that has no name.")
-    comment: str | None
-    created_at: datetime
     resolution: ResolutionBody | None = Field(
         description="Null while the document, or a copy of it, is still read by others."
     )
@@ -479,14 +432,12 @@ class OwnAnswerBody(AnswerBody):
     def of(cls, own: documents.OwnAnswer) -> Self:
         """Return the body for an answer."""
         annotation = own.annotation
-        return cls(
+        return cls.show(
+            annotation,
             annotation_id=annotation.id,
             review_id=annotation.task_id,
-            prediction_id=own.prediction.id,
             document_id=own.prediction.document.id,
             **vars(shown_set(annotation.labels)),
-            comment=annotation.comment,
-            created_at=annotation.created_at,
             resolution=own.resolution and ResolutionBody.of(own.resolution),
         )
 

@@ -23,7 +23,8 @@ def erase(
     """Erase a document; only its labels and numbers stay."""
     named = {"prediction_id" if prediction else "document_id": document_id}
     with backend() as opened:
-        count, labels = opened.services.texts.erase(SYSTEM, **named)
+        erasure = opened.services.texts.erase(SYSTEM, **named)
+    count = erasure.predictions
     if count == 0:
         kind = "prediction" if prediction else "document"
         hint = "" if prediction else ". Give the id that its sender gave it"
@@ -32,10 +33,10 @@ def erase(
         f"erased from {count} prediction{'' if count == 1 else 's'}; a worker now removes it from "
         "files of jobs"
     )
-    if labels:
+    if erasure.labels:
         say(
             "people gave it labels that no lead has accepted and that may name a person; a lead "
-            f"removes them at /board/labels: {', '.join(labels)}"
+            f"removes them at /board/labels: {', '.join(erasure.labels)}"
         )
 
 

@@ -60,7 +60,7 @@ class AnnotatorGroup:
     fixed: Rates | None
     """Rates of blind answers that an administrator set; None to estimate them from gold labels."""
     version: int
-    """Grows with each change; 0 until it is stored."""
+    """Grows with each change, and the `ETag` carries it; 0 until it is stored."""
     changed_at: datetime
     changed_by: str
     fixed_with_suggestion: Rates | None = None

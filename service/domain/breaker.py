@@ -71,14 +71,19 @@ class TripEvidence(Shown):
     right: int
     wrong: int
     reread: int
-    """Read by a lead although the auditor agreed."""
+    """Read by a lead although the auditor agreed. One that is found wrong also counts for those
+    that were not read again.
+    """
     overlooked: int
     """Those of them that the lead found wrong."""
     unfinished: int
+    """They count as right until they are read or overdue."""
     overdue: int
-    """Unfinished for too long: counted as wrong."""
+    """Unfinished for more than `SETWISE_AUDIT_READING_DAYS`: counted as wrong."""
     copies: int
-    """Further audits of the same documents; they do not count."""
+    """Further audits of documents with the same id or the same content. They do not count: if there
+    are many, clients send documents repeatedly or reuse ids.
+    """
     target_accuracy: Probability
     run_length: float
     """The statistic that raises the alarm."""
@@ -113,11 +118,14 @@ class Trip:
 
     id: str
     cause: TripCause
+    """`drift`: audits contradict the target; `stale`: too much was sent unaudited, or too many
+    audits are overdue.
+    """
     scorer: Scorer
     """The model and calibrator that were watched."""
     policy_version: str
     """The version in force until the trip."""
-    target_accuracy: float
+    target_accuracy: Probability
     evidence: TripEvidence
     created_at: datetime
     segment: str | None = None
@@ -131,7 +139,7 @@ class Reset:
     id: str
     trip_id: str
     certificate_id: str | None
-    """The certificate that proves the threshold; None if the person sets it without proof."""
+    """The certificate that proves the threshold; None if the person vouches for it instead."""
     created_by: str
     created_at: datetime
 

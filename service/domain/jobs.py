@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from setwise.service.domain.errors import INTERNAL_ERROR, JobFinished, JobNeeded, JobUnfinished
+from setwise.shown import Probability
 
 ERASE_TRACES = "erase_traces"
 """Kind of the jobs that remove an erased document from files and logs."""
@@ -62,8 +63,11 @@ class Job:
     created_at: datetime
     payload: Mapping[str, object] = field(default_factory=dict)
     state: JobState = JobState.QUEUED
-    progress: float = 0.0
+    progress: Probability = 0.0
+    """Share of the work that is done."""
     message: str = ""
+    """What is done now, what a queued job waits for, or what a job that has succeeded could not do.
+    """
     attempt: int = 0
     """Number of claims since the checkpoint last advanced."""
     token: int = 0
@@ -71,12 +75,17 @@ class Job:
     refused.
     """
     started_at: datetime | None = None
+    """When the last attempt began."""
     finished_at: datetime | None = None
     lease_expires_at: datetime | None = None
     result: Mapping[str, object] | None = None
+    """The result; it depends on the kind."""
     error: str | None = None
+    """Why the last attempt failed; a queued job with an error is retried."""
     error_code: str | None = None
-    """Kind of the last error, for programs; ``error`` is for people."""
+    """The kind of that error, for programs: the last part of a problem's `type`, or `workers-lost`
+    if workers died on the job. Treat a code that you do not know as a failure.
+    """
     owner_id: str | None = None
     """The caller that requested the job and may see it; None for a duty of the service itself."""
     request_key: str | None = None

@@ -7,7 +7,7 @@ from datetime import datetime
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import Policy
 from setwise.service.domain.predictions import Decision, Prediction, Reason, ScoredSet
-from setwise.shown import Shown
+from setwise.shown import Probability, Shown
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,13 @@ class ModelVersion:
 
     id: str
     version: str
-    """Digest of the artifact's content; predictions carry it."""
+    """Digest of its content; predictions carry it."""
     location: str
     """Path of the artifact, relative to the artifact store."""
     summary: Mapping[str, object]
-    """Method, number of labels and validation metrics, from the artifact's manifest."""
+    """When it was made, its kind, method, size and validation metrics. A model of kind `external`
+    reads another model's answers; others read `text` or `vectors`.
+    """
     active: bool
     """Whether the model serves."""
     created_at: datetime
@@ -76,13 +78,12 @@ class ComparedAnswer:
     """The candidate."""
     prediction_id: str
     labels: tuple[str, ...]
-    confidence: float
+    confidence: Probability
     decision: Decision
     reason: Reason
-    """The candidate's answer, routed by the policy that routed the prediction."""
+    """Reason of the candidate's decision, by the policy that routed the prediction."""
     same_labels: bool
     same_decision: bool
-    """Whether the stored prediction is the same."""
     created_at: datetime
 
 
@@ -133,9 +134,12 @@ class Tally:
     compared: int = 0
     """Documents that both models scored."""
     same_labels: int = 0
-    """Those with the same label set."""
+    """Documents of which both predict the same set."""
     auto_both: int = 0
+    """Sent by both."""
     auto_serving: int = 0
+    """Sent, but not by the candidate."""
     auto_candidate: int = 0
+    """Sent by the candidate only."""
     review_both: int = 0
-    """Documents that both models would send, only one would, or neither would."""
+    """Sent by neither."""

@@ -217,7 +217,7 @@ class Resolution(NamedTuple):
     missed: tuple[str, ...]
     """Labels of the decided set that the reviewer left out."""
     surplus: tuple[str, ...]
-    """Labels that the reviewer gave and the decided set lacks."""
+    """Labels of the reviewer that the decided set lacks."""
 
     @property
     def agreed(self) -> bool:

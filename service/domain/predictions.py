@@ -86,6 +86,7 @@ class Document(NamedTuple):
 
     id: str | None = None
     text: str | None = None
+    """For models of text; None if it was not sent, or has been deleted."""
     features: Mapping[str, float] | None = None
     metadata: Mapping[str, object] = NO_METADATA
     answer: GivenAnswer | None = None

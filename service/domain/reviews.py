@@ -163,7 +163,9 @@ class ReviewTask:
     kind: ReviewKind
     state: ReviewState
     version: int
-    """Grows with every change of state, so that a reviewer who lost the lease changes nothing."""
+    """Grows with every change of state, so that a reviewer who lost the lease changes nothing; the
+    `ETag` carries it.
+    """
     created_at: datetime
     lease: Lease | None = None
     skips: tuple[Skip, ...] = ()
@@ -199,7 +201,7 @@ class ReviewTask:
 
     @property
     def due_at(self) -> datetime | None:
-        """When the answer is needed; a reopened document has been answered before."""
+        """When the answer is needed, as the client says; None on reopened documents."""
         return None if self.round else self.prediction.document.due_at
 
     @property

@@ -323,7 +323,7 @@ class Endpoint:
     secrets: tuple[SigningSecret, ...]
     """The current one first; empty if they cannot be read."""
     version: int
-    """Grows with each change."""
+    """Grows with each change; also sent as the `ETag`."""
     created_at: datetime
     disabled_because: str | None = None
     """Why it was disabled; None if it was not."""
@@ -542,7 +542,7 @@ class ReceiverResponse:
 
     started_at: datetime
     seconds: float
-    """From the look-up of the host to the end."""
+    """How long it took, from the look-up of the host to the end."""
     status: int | None = None
     """HTTP status; None without a response."""
     excerpt: str = ""
@@ -578,6 +578,7 @@ class Delivery:
     due_at: datetime
     created_at: datetime
     state: DeliveryState = DeliveryState.PENDING
+    """`dead` after the last attempt; `cancelled` when its webhook was deleted."""
     attempt: int = 0
     """Number of attempts since it was queued or replayed."""
     token: int = 0

@@ -56,7 +56,7 @@ class Counts:
     """Counts of predictions by decision and of review tasks by state."""
 
     auto_sent: int
-    """Predictions sent automatically."""
+    """Documents that were sent automatically."""
     waiting: int
     leased: int
     completed: int
@@ -67,7 +67,7 @@ class Counts:
 
     @property
     def predictions(self) -> int:
-        """Number of all predictions."""
+        """Documents that were predicted."""
         return sum(self.reasons.values())
 
 

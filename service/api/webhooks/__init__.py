@@ -21,12 +21,20 @@ from setwise.service.api.http.dependencies import (
 from setwise.service.api.http.idempotency import shown_once
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import AnswerBody, Listed, Paged, WhollyListed
+from setwise.service.api.schemas import Listed, Paged, WhollyListed
+from setwise.service.api.views import AnswerBody, View
 from setwise.service.api.webhooks.messages import OutboxMessage, WebhookMessage
 from setwise.service.domain import errors
 from setwise.service.domain import webhooks as domain
 from setwise.service.domain.accounts.callers import Permission
-from setwise.service.domain.webhooks import DeliveryState, Endpoint, MessageType
+from setwise.service.domain.webhooks import (
+    Delivery,
+    DeliveryAttempt,
+    DeliveryState,
+    Endpoint,
+    MessageType,
+    ReceiverResponse,
+)
 from setwise.service.requests import RequestBody
 from setwise.service.requests.webhooks import WebhookRequest
 from setwise.service.services.webhooks import MOST_ACKNOWLEDGED
@@ -34,14 +42,9 @@ from setwise.service.services.webhooks import MOST_ACKNOWLEDGED
 router = APIRouter(prefix="/v1", tags=["webhooks"], route_class=StrictRoute)
 
 
-class Webhook(AnswerBody):
+class Webhook(View, of=Endpoint, shows="id url description events enabled version created_at"):
     """A webhook."""
 
-    id: str
-    url: str
-    description: str
-    events: list[MessageType]
-    enabled: bool
     disabled_because: str | None = Field(
         description="`it answered 410 Gone` or `by an administrator`."
     )
@@ -51,24 +54,16 @@ class Webhook(AnswerBody):
     previous_secret_expires_at: datetime | None = Field(
         description="Until then messages also carry a signature by the replaced secret."
     )
-    version: int = Field(description="Grows with each change; also sent as the `ETag`.")
-    created_at: datetime
 
     @classmethod
-    def of(cls, endpoint: domain.Endpoint, secret: str | None = None) -> Self:
+    def of(cls, endpoint: Endpoint, secret: str | None = None) -> Self:
         """Return the body for an endpoint."""
         ends = [old.expires_at for old in endpoint.secrets if old.expires_at is not None]
-        return cls(
-            id=endpoint.id,
-            url=endpoint.url,
-            description=endpoint.description,
-            events=list(endpoint.events),
-            enabled=endpoint.enabled,
+        return cls.show(
+            endpoint,
             disabled_because=endpoint.waits_because,
             secret=secret,
             previous_secret_expires_at=max(ends, default=None),
-            version=endpoint.version,
-            created_at=endpoint.created_at,
         )
 
 
@@ -85,52 +80,38 @@ class Replayed(AnswerBody):
 # Deliveries
 
 
-class Attempt(AnswerBody):
+class Attempt(View, of=ReceiverResponse, shows="started_at seconds status error"):
     """An attempt in the log."""
 
     number: int = Field(description="From 1; a replay starts at 1 again.")
-    started_at: datetime
-    seconds: float
-    status: int | None = Field(description="HTTP status; null without a response.")
     response: str = Field(description="The beginning of the response's body.")
-    error: str | None = Field(description="Why there was no response.")
 
     @classmethod
-    def of(cls, attempt: domain.DeliveryAttempt) -> Self:
+    def of(cls, attempt: DeliveryAttempt) -> Self:
         """Return the body for an attempt."""
-        members = {**vars(attempt), **vars(attempt.answer), "response": attempt.answer.excerpt}
-        return cls.model_validate({name: members[name] for name in cls.model_fields})
+        return cls.show(attempt.answer, number=attempt.number, response=attempt.answer.excerpt)
 
 
-class DeliveryBody(AnswerBody):
+class DeliveryBody(View, of=Delivery, shows="id state created_at finished_at"):
     """The delivery of a message to a webhook."""
 
-    id: str
     message_id: str = Field(description="The `webhook-id` that the receiver gets.")
     type: MessageType
     webhook_id: str
-    state: DeliveryState = Field(
-        description="`dead` after the last attempt; `cancelled` when its webhook was deleted."
-    )
     attempts: int = Field(description="Since it was queued or replayed.")
     next_attempt_at: datetime | None
-    created_at: datetime
-    finished_at: datetime | None
 
     @classmethod
-    def of(cls, delivery: domain.Delivery) -> Self:
+    def of(cls, delivery: Delivery) -> Self:
         """Return the body for a delivery."""
         pending = delivery.state is DeliveryState.PENDING
-        return cls(
-            id=delivery.id,
+        return cls.show(
+            delivery,
             message_id=delivery.message.id,
             type=delivery.message.type,
             webhook_id=delivery.endpoint_id,
-            state=delivery.state,
             attempts=delivery.attempt,
             next_attempt_at=delivery.due_at if pending else None,
-            created_at=delivery.created_at,
-            finished_at=delivery.finished_at,
         )
 
 

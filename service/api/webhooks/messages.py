@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import Field
 
-from setwise.service.api.schemas import AnswerBody
+from setwise.service.api.views import AnswerBody
 from setwise.service.domain.webhooks import (
     AutoSentData,
     CompletedData,

@@ -43,9 +43,11 @@ class Person:
     external_id: str | None = None
     """Issuer and subject of that identity provider."""
     disabled_at: datetime | None = None
+    """When the person was disabled."""
     invitation: bytes | None = field(default=None, repr=False)
     """Keyed hash of the secret with which the person signs in once, without a password."""
     invited_until: datetime | None = None
+    """When an invitation that was not accepted ends."""
 
     def invited(self, now: datetime) -> bool:
         """Return whether an invitation can still be accepted."""
@@ -340,22 +342,22 @@ class ApiKey:
     role: Role
     prefix: str
     """First characters of the secret, to recognise a key in a list."""
-    digest: bytes
+    digest: bytes = field(repr=False)
     """Keyed hash (HMAC-SHA-256) of the secret."""
     created_at: datetime
     revoked_at: datetime | None = None
     scopes: frozenset[Permission] | None = None
     """The only permissions of its role that the key has; None for all of them."""
     expires_at: datetime | None = None
-    """When it stops working."""
+    """When it stops working; None if never."""
     per_minute: int | None = None
     """Requests a minute that it may send, 0 for any number; None for the usual limit."""
     last_used_at: datetime | None = None
     """To within an hour; None before its first use."""
-    old_digest: bytes | None = None
+    old_digest: bytes | None = field(default=None, repr=False)
     """Keyed hash of the secret that a rotation replaced."""
     old_expires_at: datetime | None = None
-    """When the replaced secret stops working."""
+    """When the secret that the last rotation replaced stops working."""
 
     def rotated(self, secret: str, digest: bytes, now: datetime) -> "ApiKey":
         """Return the key with a new secret; the present one works for `ROTATION` longer."""

@@ -18,6 +18,7 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.recalibration.report import CalibrationReport
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.truth import Check, PersonAnswer
+from setwise.shown import Probability
 
 LEAST_ROWS = 200
 """Reviewed predictions needed for a fit; fewer cannot support a report."""
@@ -105,7 +106,7 @@ class Calibration:
     requested_by: str
     created_at: datetime
     active: bool = False
-    """Whether it serves when its model does."""
+    """It serves whenever its model does."""
 
     @property
     def scorer(self) -> Scorer:
@@ -419,8 +420,8 @@ class ServingCalibrator:
         return calibrator_version(self.model, self.calibration)
 
     @property
-    def threshold(self) -> float | None:
-        """Least confidence that is sent; None if nothing is."""
+    def threshold(self) -> Probability | None:
+        """Least confidence that is sent; None if nothing is sent."""
         scorer = Scorer(self.model.version, self.version)
         return self.policy.least_of(scorer) if self.policy.sends else None
 

@@ -94,8 +94,8 @@ class Derivation:
     derived: DecisionResult
     """The decision derived again."""
     draw_again: float | None
-    """The number that the lottery draws for the document now; None if its content was erased or
-    nothing was drawn. If it differs from the stored draw, the key has changed.
+    """What the document's id and content draw with the present key: `inputs.draw`, unless the key
+    was changed; None where its content is erased or nothing was drawn.
     """
 
     @classmethod
@@ -121,7 +121,7 @@ class Derivation:
 
     @property
     def inputs(self) -> DecisionInputs:
-        """What the decision depends on."""
+        """What the decision was made from."""
         prediction, scored = self.prediction, self.prediction.scored
         return DecisionInputs(
             labels=scored.labels,
@@ -136,7 +136,7 @@ class Derivation:
 
     @property
     def equal(self) -> bool | None:
-        """Whether both decisions agree; None if a rule read deleted metadata."""
+        """Whether the same follows again; None if a rule read forgotten metadata."""
         if self.derived == self.stored:
             return True
         forgotten = not self.prediction.document.kept

@@ -15,6 +15,7 @@ from setwise.service.services.analysis.mistakes import Mistakes
 from setwise.service.services.analysis.over_time import Granularity, PeriodCounts, Queue
 from setwise.service.services.analysis.proofs import ProofProgress
 from setwise.service.services.analysis.reliability import Curve
+from setwise.shown import Probability
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,19 @@ class Glance:
     """How right and how automatic sending was in a period, and what waits."""
 
     at: datetime
+    """When the numbers were read."""
     since: datetime
+    """Start of the period, midnight in UTC."""
     until: date
-    """When the numbers were read, the start of the period, midnight in UTC, and its last day."""
+    """Its last day."""
     pace: Granularity
     policy: Policy
     gate: Gate | None
     """That of the segment that was asked for, or of all; None for several segments together."""
     documents: int
+    """Documents that came."""
     sent: int
-    """Received documents, and those sent automatically."""
+    """Those of them that were sent automatically."""
     rows: list[PeriodCounts]
     weeks: list[PeriodCounts]
     """Rows by ``pace``, and by week, because a day has too few audits to measure accuracy."""
@@ -67,14 +71,14 @@ class Glance:
     """Accuracy of label sets that were confident enough to be sent, from weighted audits; without
     audits, from reported outcomes.
     """
-    promised: float | None
-    """Mean confidence of the same label sets; None without any."""
+    promised: Probability | None
+    """Mean confidence of the sets of `accuracy`, to compare with it; None without any."""
     undecided: int
-    """Contradictions that a lead has yet to decide; the accuracy counts them as wrong."""
+    """Contradictions that a lead has yet to decide, counted as wrong."""
     reported: Share
-    """Accuracy of sent sets with a reported outcome, which may not be a random sample."""
+    """Of sent sets with an outcome: not a random choice."""
     effort: Effort
-    """What people read."""
+    """What people read, and what sending spared them."""
     certificate: CertificateState
     queue: Queue
 
@@ -95,7 +99,7 @@ class Glance:
 
     @property
     def drawn(self) -> bool:
-        """Whether the accuracy comes from audits."""
+        """Whether `accuracy` is from audits; otherwise it is from reported outcomes."""
         return self.known.drawn
 
     @property

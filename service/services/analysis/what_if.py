@@ -36,16 +36,19 @@ class WhatIf:
     tried: bool
     """Whether another policy was asked for; otherwise ``after`` is ``before``."""
     now: Forecast
+    """With the policy in force, as if the breaker had not tripped: no change resets it."""
     then: Forecast
-    """Both ignore a tripped breaker, because changing the policy does not reset it."""
+    """The same with the other policy."""
     curve: Sequence[Forecast]
     """The other policy at each threshold from 0 to 1, in `STEPS`."""
     advice: Advice | None
-    """The threshold that checks support, or what is missing; None if the threshold is given."""
+    """The threshold that checks support, or what is missing; None unless a target was given."""
     untaught: bool
     """Whether a threshold set by hand sends nothing, because no review has taught the model."""
     certificate_ends: str | None
-    """Why the change ends the certificate in force; None if it does not."""
+    """Why the change would end the certificate in force, so that nothing would be sent until audits
+    certify a threshold again; None if it would not.
+    """
     held_back: tuple[HeldBack, ...]
     """One for each rule of the other policy."""
     seconds: float | None
@@ -60,7 +63,11 @@ class WhatIf:
 
     @property
     def warning(self) -> str | None:
-        """What speaks against the other policy; None if nothing does."""
+        """What speaks against the other policy; None if nothing does.
+
+        Either the upper bound of `then` misses the policy's target, or a threshold set by hand
+        sends nothing of a model that no review has taught how sure to be.
+        """
         return _UNTAUGHT if self.untaught else warning(self.then, self.after.target_accuracy)
 
 

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
 from setwise.service.domain.accounts.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.audit_trail import AuditEvent
@@ -26,6 +26,7 @@ from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.ports import FileStore, Progress
 from setwise.service.stores.database import WallClock
+from setwise.shown import Shown
 
 LOOK_AGAIN = timedelta(minutes=1)
 """After this time, look at the files of jobs that had not ended."""
@@ -44,12 +45,16 @@ INDEXED_AT_ONCE = 100
 """Texts whose words are indexed in one transaction, as above."""
 
 
-class Erased(NamedTuple):
-    """What was erased, and what may have to be removed besides."""
+@dataclass(frozen=True)
+class Erasure(Shown):
+    """What was erased."""
 
     predictions: int
-    labels: Sequence[str] = ()
-    """Those that people gave first to the document, and that no lead has accepted."""
+    """Predictions of the document, by any client."""
+    labels: tuple[str, ...] = ()
+    """Labels that people gave first to the document and no lead has accepted. They may name a
+    person: `DELETE /v1/admin/labels/{name}` removes one everywhere.
+    """
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,7 @@ class Texts(Recorded):
 
     def erase(
         self, caller: Caller, *, document_id: str | None = None, prediction_id: str | None = None
-    ) -> Erased:
+    ) -> Erasure:
         """Erase a document at once.
 
         This deletes its text, features, metadata, comments, id and idempotency keys, even if it
@@ -166,7 +171,7 @@ class Texts(Recorded):
                 prediction = transaction.predictions.get(prediction_id or "")
                 ids = [] if prediction is None else [prediction.id]
             if not ids:
-                return Erased(0)
+                return Erasure(0)
             lines = transaction.texts.lines_of(ids)
             transaction.texts.purge(ids, self.now())
             transaction.texts.forget(ids)
@@ -180,8 +185,8 @@ class Texts(Recorded):
                 ]
             )
             transaction.jobs.enqueue(self._job({"predictions": ids, "lines": lines}))
-            doubtful = [each.label for each in transaction.labels.doubtful(ids)]
-        return Erased(len(ids), doubtful)
+            doubtful = tuple(each.label for each in transaction.labels.doubtful(ids))
+        return Erasure(len(ids), doubtful)
 
     def erase_traces(self, job: Job, progress: Progress) -> Mapping[str, object]:
         """Remove erased documents from files of jobs, the delivery log and SQLite's own log.
