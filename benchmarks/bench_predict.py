@@ -40,6 +40,7 @@ from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import repeat_first_line
+from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
 from setwise.models.sets.evidence import DocumentEvidence
@@ -57,7 +58,10 @@ class Library:
     """A predictor's model as scikit-learn and XGBoost estimators."""
 
     def __init__(self, predictor: SetPredictor) -> None:
-        if not isinstance(predictor.calibrator, BoostedSets):
+        labels = predictor.base
+        if not isinstance(predictor.calibrator, BoostedSets) or not isinstance(
+            labels, BinaryRelevance
+        ):
             sys.exit("the model has no boosted calibrator; train on more documents")
         self._predictor = predictor
         if predictor.vectorizer is not None:
@@ -68,10 +72,10 @@ class Library:
                 preprocessor=lambda text: repeat_first_line(text).lower(),
             )
             self._tfidf.idf_ = predictor.vectorizer.idf_.astype(np.float64)
-        coef = predictor.base.coef_.toarray()
+        coef, self._scaling = labels.coef_.toarray(), labels.weighting_
         self._labels = OneVsRestClassifier(LogisticRegression())
         self._labels.estimators_ = []
-        for row, intercept in zip(coef, predictor.base.intercept_, strict=True):
+        for row, intercept in zip(coef, labels.intercept_, strict=True):
             estimator = LogisticRegression()
             estimator.classes_ = np.array([0, 1])
             estimator.coef_, estimator.intercept_ = row[None, :], np.array([intercept])
@@ -94,9 +98,8 @@ class Library:
     def confidence(self, X: csr_array | csr_matrix[Any]) -> NDArray[np.float64]:
         """Return the confidence of every candidate set."""
         predictor = self._predictor
-        scaling = predictor.base.weighting_
         rows = SparseRows.of(csr_array(X))
-        marginals = self._labels.predict_proba(csr_matrix(scaling.weigh(rows).to_matrix()))
+        marginals = self._labels.predict_proba(csr_matrix(self._scaling.weigh(rows).to_matrix()))
         sets = k_best_sets(marginals, 10, allow_empty=False)
         evidence = DocumentEvidence(rows, np.zeros_like(marginals), marginals)
         table = predictor.features.transform(evidence, sets)

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import scipy  # loads its parts when they are first used
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from setwise.models.calibration.losses import ForwardLoss, doubtful_target
 from setwise.models.calibration.noisy_history import RowRates
@@ -89,7 +89,7 @@ class AnnouncedCurve(StoredPart):
             back = np.append(slope.sum(), design.T @ slope)
             return float(value), back + _PENALTIES * away
 
-        optimum = optimize.minimize(
+        optimum = scipy.optimize.minimize(
             objective,
             _IDENTITY,
             jac=True,

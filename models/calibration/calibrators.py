@@ -11,11 +11,10 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from setwise.models.calibration.sampling import least_doubt
 from setwise.models.calibration.trees import CompiledTrees
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.parameters import check_parameters
 from setwise.models.sets.answer_features import N_ANSWERS, SCORE, SCORED, SHARE
@@ -79,7 +78,7 @@ def check_outcomes(
     return outcome, weight
 
 
-class UncalibratedSets(StoredPart, BaseEstimator):
+class UncalibratedSets(StoredPart, Estimator):
     """Uses the set's probability under independent labels as confidence."""
 
     def fit(
@@ -94,7 +93,7 @@ class UncalibratedSets(StoredPart, BaseEstimator):
         return table.column("score")
 
 
-class AgreementSets(StoredPart, BaseEstimator):
+class AgreementSets(StoredPart, Estimator):
     """Half the agreement of another model's answers, or of the score.
 
     For predictors without any history: no confidence is above `MOST_UNPROVEN`, and confidences
@@ -117,7 +116,7 @@ class AgreementSets(StoredPart, BaseEstimator):
         return MOST_UNPROVEN * np.where(answered, table.column(SHARE) * sure, table.column("score"))
 
 
-class IsotonicSets(StoredPart, BaseEstimator):
+class IsotonicSets(StoredPart, Estimator):
     """One isotonic curve from score to confidence (thesis, section 4.4)."""
 
     curve_: IsotonicCurve
@@ -136,7 +135,7 @@ class IsotonicSets(StoredPart, BaseEstimator):
 
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the curve's value at each score."""
-        require(self, "curve_")
+        check_fitted(self, "curve_")
         return self.curve_(table.column("score"))
 
     @classmethod
@@ -165,7 +164,7 @@ class RaggedKnots(NamedTuple):
     y: NDArray[np.float64]
 
 
-class CardinalityIsotonicSets(StoredPart, BaseEstimator):
+class CardinalityIsotonicSets(StoredPart, Estimator):
     """One isotonic curve for each cardinality (thesis, section 4.4).
 
     Parameters
@@ -208,7 +207,7 @@ class CardinalityIsotonicSets(StoredPart, BaseEstimator):
 
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the value of each set's curve at its score."""
-        require(self, "curves_")
+        check_fitted(self, "curves_")
         score, sizes = table.column("score"), table.sizes
         out = self.curves_[0](score)
         for size, curve in zip(self.cardinalities_[1:], self.curves_[1:], strict=True):
@@ -240,7 +239,7 @@ class CardinalityIsotonicSets(StoredPart, BaseEstimator):
         return calibrator
 
 
-class BoostedSets(StoredPart, BaseEstimator):
+class BoostedSets(StoredPart, Estimator):
     """Gradient-boosted trees on all set features and label indicators (thesis, section 4.5).
 
     Parameters
@@ -382,7 +381,7 @@ class BoostedSets(StoredPart, BaseEstimator):
         return np.minimum(np.maximum(confidence, self.least_), self.most_)
 
     def _margin(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
-        require(self, "trees_")
+        check_fitted(self, "trees_")
         if (table.dense.shape[1], table.n_labels) != self.shape_:
             raise ValueError(
                 f"a table of {table.dense.shape[1]} columns and {table.n_labels} labels does not "
@@ -430,9 +429,3 @@ class TreeSets(BoostedSets):
             reg_lambda=1.0,
             random_state=random_state,
         )
-
-
-def require(estimator: BaseEstimator, attribute: str) -> None:
-    """Raise `NotFittedError` before ``fit``."""
-    if not hasattr(estimator, attribute):
-        raise NotFittedError(f"{type(estimator).__name__} must be fitted before it predicts")

@@ -17,13 +17,12 @@ References
 from typing import Any, Self
 
 import numpy as np
+import scipy  # loads its parts when they are first used
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
-from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from setwise.limits import LARGEST_SCORE
-from setwise.models.calibration.calibrators import check_outcomes, require
+from setwise.models.calibration.calibrators import check_outcomes
 from setwise.models.calibration.group_softmax import (
     constant_margin,
     draw_documents,
@@ -31,6 +30,7 @@ from setwise.models.calibration.group_softmax import (
     softmax_derivatives,
 )
 from setwise.models.calibration.sampling import least_doubt
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.parameters import check_parameters
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.fields import StoredArray, StoredParameters, StoredSetting
@@ -49,7 +49,7 @@ _MOST_ITERATIONS = 200
 _TOLERANCE = 1e-6
 
 
-class ConditionalLogitSets(StoredPart, BaseEstimator):
+class ConditionalLogitSets(StoredPart, Estimator):
     """Ranks candidates by a ridge-penalised conditional logit on their dense features.
 
     Parameters
@@ -135,7 +135,7 @@ class ConditionalLogitSets(StoredPart, BaseEstimator):
 
         signs = [(0.0, None) if sign else (None, None) for sign in table.monotone]
         with threadpool_limits(1, user_api="blas"):  # sums would depend on the number of threads
-            optimum = optimize.minimize(
+            optimum = scipy.optimize.minimize(
                 objective,
                 np.append(start, np.zeros(design.shape[1])),
                 jac=True,
@@ -148,7 +148,7 @@ class ConditionalLogitSets(StoredPart, BaseEstimator):
 
     def predict(self, table: SetFeatureTable) -> Floats:
         """Return the confidence of each set."""
-        require(self, "weights_")
+        check_fitted(self, "weights_")
         if table.dense.shape[1] != len(self.weights_):
             raise ValueError(
                 f"a table of {table.dense.shape[1]} columns does not suit a calibrator fitted on "

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+import scipy  # loads its parts when they are first used
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
@@ -280,7 +280,7 @@ class ConfidenceCorrection(StoredPart):
             back = np.concatenate([design.T @ slope, labels.T @ slope]) + weighted
             return float(value), np.concatenate([[slope.sum()], back])
 
-        optimum = optimize.minimize(
+        optimum = scipy.optimize.minimize(
             objective,
             np.zeros(1 + len(shrink)),
             jac=True,

@@ -3,12 +3,10 @@
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+import scipy  # loads its parts when they are first used
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.calibration.calibrators import BoostedSets, check_outcomes
 from setwise.models.calibration.losses import ForwardLoss, checked_rates, shifted_target
@@ -18,6 +16,7 @@ from setwise.models.calibration.surrogate_losses import (
     NoisyLoss,
     UniformTreeSurrogate,
 )
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.parameters import check_parameters
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.fields import StoredArray, StoredParameters
@@ -53,7 +52,7 @@ def _start(agreed: Floats, weight: Floats, alpha: Floats, beta: Floats) -> float
 _LEAST_SCALE = np.finfo(np.float64).tiny
 
 
-class RobustLogisticSets(StoredPart, BaseEstimator):
+class RobustLogisticSets(StoredPart, Estimator):
     """Linear margin over set features and labels, fitted on noisy answers.
 
     Columns are standardised; the score enters also as its logit. Label indicators are shrunk more,
@@ -140,7 +139,7 @@ class RobustLogisticSets(StoredPart, BaseEstimator):
 
         first = np.zeros(1 + len(shrink))
         first[0] = logit(_start(agreed, weight, alphas, betas))
-        optimum = optimize.minimize(
+        optimum = scipy.optimize.minimize(
             objective, first, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}
         )
         self.intercept_, self.coefficients_ = float(optimum.x[0]), optimum.x[1:]
@@ -148,7 +147,7 @@ class RobustLogisticSets(StoredPart, BaseEstimator):
 
     def predict(self, table: SetFeatureTable) -> Floats:
         """Return the confidence of each set."""
-        check_is_fitted(self, "coefficients_")
+        check_fitted(self, "coefficients_")
         dense = _columns(table)
         if dense.shape[1] != len(self.mean_) or table.n_labels != self.n_labels_:
             raise ValueError(

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from setwise.characters import words_of
 from setwise.models.compilation import njit
@@ -17,6 +15,7 @@ from setwise.models.data.bits import lowest_bit, without_lowest_bit
 from setwise.models.data.characters import FOLD, encoded
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.words import MAX_WORD_LENGTH, index_words, number_words
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredNames, StoredParameters
 from setwise.models.storage.state import Lengths, StoredPart
@@ -26,7 +25,7 @@ _TINY_CORPUS = 50  # with fewer documents every word is known
 _BITS, _ONE = 64, np.uint64(1)  # bits of a mark
 
 
-class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
+class TextVectorizer(StoredPart, Estimator):
     r"""Turn texts into l2-normalised sublinear tf-idf vectors.
 
     Words are those of `setwise.characters`, of at most 100 characters; where writing has no spaces,
@@ -184,7 +183,7 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
         TypeError
             If `texts` is one string, or holds anything but strings.
         """
-        check_is_fitted(self, "idf_")
+        check_fitted(self, "idf_")
         rows = self.rows(texts)
         indptr: NDArray[Any] = rows.indptr
         if indptr[-1] <= np.iinfo(np.int32).max:
@@ -247,7 +246,7 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
         -------
         ndarray of str objects, shape (d,)
         """
-        check_is_fitted(self, "idf_")
+        check_fitted(self, "idf_")
         words = self.vocabulary_
         firsts, seconds = np.divmod(self.bigrams_, len(words))
         pairs = [f"{words[a]} {words[b]}" for a, b in zip(firsts, seconds, strict=True)]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates, SomeMixture
 from setwise.models.mixtures.mixture_em import responsibilities
@@ -158,9 +159,8 @@ def explain_rows(
     and ``n_terms`` of the document's features per label.
     """
     predictions = predictor.predict(X)
+    coef, rows = _coefficients(predictor), _weighted(predictor, X)
     X = predictor.scaled(X)
-    coef = _coefficients(predictor)
-    rows = predictor.base.weighting_.transform(X)
     column = {name: place for place, name in enumerate(predictor.label_names)}
     names: dict[int, tuple[LabelRate, ...]] = {}
     if isinstance(predictor.source, MixtureCandidates):
@@ -211,7 +211,7 @@ def weigh_terms(
     chosen = label_columns(predictor, labels)
     if not labels:
         return []
-    rows = predictor.base.weighting_.transform(predictor.scaled(row))
+    rows = _weighted(predictor, row)
     features = rows.indices[rows.indptr[0] : rows.indptr[1]]
     added = _contributions(_coefficients(predictor), chosen, rows, 0)
     weighed = []
@@ -259,6 +259,13 @@ def _coefficients(predictor: SetPredictor) -> csr_array:
     n_labels, none = len(predictor.label_names), np.zeros(0, dtype=np.int32)
     shape = (n_labels, len(predictor.feature_names))
     return csr_array((none, none, np.zeros(n_labels + 1, dtype=np.int32)), shape=shape)
+
+
+def _weighted(predictor: SetPredictor, X: csr_array) -> csr_array:
+    """Return the features of documents as the coefficients multiply them."""
+    rows, labels = SparseRows.of(predictor.scaled(X)), predictor.base
+    weighted = labels.weighting_.weigh(rows) if isinstance(labels, BinaryRelevance) else rows
+    return weighted.to_matrix()
 
 
 def _largest(

@@ -6,8 +6,8 @@ drift. So the prior counts for no more than the shift allows that the reviews sh
 """
 
 import numpy as np
+import scipy  # loads its parts when they are first used
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 from scipy.special import expit, logit
 
 from setwise.models.calibration.losses import ForwardLoss
@@ -67,7 +67,7 @@ def worth_after_shift(
     )
     worth = w * (w.sum() / (w @ w))
     loss = ForwardLoss(np.array(alphas), np.array(betas))
-    shift = optimize.minimize_scalar(
+    shift = scipy.optimize.minimize_scalar(
         lambda by: float(worth @ loss.value(offset + by, answer)),
         bounds=(-_MOST_SHIFT, _MOST_SHIFT),
         method="bounded",

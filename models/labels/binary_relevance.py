@@ -1,19 +1,15 @@
 """Binary relevance: one logistic regression per label, all fitted together."""
 
-import warnings
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
+from setwise.models.estimator import Estimator, check_fitted, draws_of, warn_of_unfinished
 from setwise.models.labels.linear import LinearFit, Start, fit_elastic_net
 from setwise.models.labels.penalty import choose_penalty
 from setwise.models.labels.scaling import (
@@ -54,7 +50,7 @@ class LabelWeights(NamedTuple):
     intercept: NDArray[np.float64]  # (L,)
 
 
-class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstimator):
+class BinaryRelevance(StoredPart, SetClassifierMixin, Estimator):
     """One elastic-net logistic regression per label.
 
     Parameters
@@ -170,11 +166,9 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
         self._keep(fit)
         unfinished = int(np.count_nonzero(~fit.converged))
         if unfinished:
-            warnings.warn(
+            warn_of_unfinished(
                 f"{unfinished} of {len(fit.converged)} labels were still moving after "
-                f"{self.max_iter} steps; raise max_iter, tol or alpha",
-                ConvergenceWarning,
-                stacklevel=2,
+                f"{self.max_iter} steps; raise max_iter, tol or alpha"
             )
         return self
 
@@ -213,7 +207,7 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
         from these coefficients. Labels of rows left out then move a fit by no more than its
         tolerance, which is a tenth of this one's.
         """
-        copy: Self = clone(self)
+        copy = self.unfitted()
         copy.alpha = self.alpha_
         if self.l1_ratio < 1.0:
             copy.start, copy.tol = self.as_start(), _FOLD_ACCURACY * self.tol
@@ -230,7 +224,7 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
         if self.alpha != "auto":
             raise ValueError(f'alpha must be a number, one per label or "auto", got {self.alpha!r}')
         n = X.shape[0]
-        order = check_random_state(self.random_state).permutation(n)
+        order = draws_of(self.random_state).permutation(n)
         n_valid = min(max(1, round(self.validation_fraction * n)), n - 1)
         if n_valid < 1:
             return np.asarray(_ALPHA_WITHOUT_VALIDATION), None
@@ -281,7 +275,7 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
         return logits
 
     def _logits(self, X: Matrix) -> NDArray[np.float64]:
-        check_is_fitted(self)
+        check_fitted(self, "coef_")
         return self.score_rows(SparseRows.of(checked_rows(self, X, reset=False)))
 
     def score_rows(self, rows: SparseRows) -> NDArray[np.float64]:

@@ -14,13 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logit
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
+from setwise.models.estimator import draws_of
 from setwise.models.labels.binary_relevance import BinaryRelevance, Penalty, score_rows
 from setwise.models.labels.label_calibrator import LOGIT_LIMIT
 from setwise.models.labels.linear import LinearFit, Start
@@ -151,8 +149,8 @@ class ClusteredRelevance(BinaryRelevance):
         clusters.start = self.cluster_start
         self.clusters_ = clusters.fit(X, held, weight)
         rows = np.split(held.indices, held.indptr[1:-1])
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        model = clone(self).set_params(n_jobs=1, random_state=seed)
+        seed = draws_of(self.random_state).randint(np.iinfo(np.int32).max)
+        model = self.unfitted().set_params(n_jobs=1, random_state=seed)
         model.start = self.start
         shared = (model, X, Y, weight)
         fits = engine_for(self.n_jobs).run(
@@ -294,9 +292,10 @@ def label_clusters(
     # Imported here, because they load slowly and a model that predicts needs none of them.
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
     from sklearn.preprocessing import normalize  # noqa: PLC0415
 
-    random = check_random_state(random_state)
+    random = draws_of(random_state)
     used = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1]))
     cluster = np.zeros(Y.shape[1], dtype=np.int32)
     if len(used) < Y.shape[1]:

@@ -5,11 +5,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from setwise.models.compilation import njit
 from setwise.models.data.answers import ModelAnswers
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.storage.fields import StoredSetting
 from setwise.models.storage.state import Lengths, StoredPart
@@ -21,7 +20,7 @@ _DEFAULT_FLOOR = 1e-3
 _PRIOR_ANSWERS = 0.25
 
 
-class GivenScores(StoredPart, BaseEstimator):
+class GivenScores(StoredPart, Estimator):
     r"""Label scores of an external predictor, in the place of binary relevance.
 
     The logit of a given probability; half the lower one of the row's smallest probability and
@@ -92,8 +91,7 @@ class GivenScores(StoredPart, BaseEstimator):
 
     def decision_function(self, answers: ModelAnswers) -> NDArray[np.float64]:
         """Return the logits (n_documents, n_labels), finite."""
-        if not hasattr(self, "floor_"):
-            raise NotFittedError("GivenScores must be fitted before it scores")
+        check_fitted(self, "floor_")
         if answers.n_labels != self.n_labels_:
             raise ValueError(
                 f"the answers count {answers.n_labels} labels; this model knows {self.n_labels_}"

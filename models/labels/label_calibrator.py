@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array, sparray, spmatrix
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from setwise.models.compilation import njit
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.labels.isotonic import IsotonicCurve, pool_adjacent_violators
 from setwise.models.labels.kept_scores import KeptScores
 from setwise.models.parameters import check_parameters
@@ -23,7 +22,7 @@ LOGIT_LIMIT = 34.0
 _DOUBT = 1.0  # observations added to each block
 
 
-class LabelCalibrator(StoredPart, BaseEstimator):
+class LabelCalibrator(StoredPart, Estimator):
     """Averages each label's raw logit and its isotonic logit.
 
     Isotonic regression alone returns exact 0 and 1 and long ties, which make sets impossible or
@@ -130,8 +129,7 @@ class LabelCalibrator(StoredPart, BaseEstimator):
 
     def transform(self, logits: ArrayLike) -> NDArray[np.float64]:
         """Return probabilities in (0, 1), of the shape of ``logits``."""
-        if not hasattr(self, "knot_indptr_"):
-            raise NotFittedError("LabelCalibrator must be fitted before it transforms")
+        check_fitted(self, "knot_indptr_")
         logits = np.ascontiguousarray(logits, dtype=np.float64)
         if logits.ndim != 2 or logits.shape[1] != len(self.knot_indptr_) - 1:
             raise ValueError(

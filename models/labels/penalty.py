@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from setwise.models.compilation import njit
+from setwise.models.estimator import draws_of
 from setwise.models.labels.linear import LinearFit, Matrix, as_features, as_targets, fit_elastic_net
 from setwise.models.labels.quadratic_model import Columns, add_column, as_columns
 
@@ -91,9 +91,7 @@ def choose_penalty(
     n_problems = targets.shape[1]
     visited = np.arange(n_problems)
     if n_problems > MAX_PROBLEMS:
-        visited = np.sort(
-            check_random_state(random_state).choice(n_problems, MAX_PROBLEMS, replace=False)
-        )
+        visited = np.sort(draws_of(random_state).choice(n_problems, MAX_PROBLEMS, replace=False))
         targets, valid_targets = targets[:, visited], valid_targets[:, visited]
     strength, emptying = _emptying_penalty(features, targets, sample_weight, max(l1_ratio, 0.1))
     # Skip strengths whose fits are empty: they would use up the patience.

@@ -1,17 +1,18 @@
 """Weights features before a linear model, fitted on training rows."""
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.storage.fields import StoredArray, StoredSetting
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 Scheme = Literal["auto", "idf", "deviation", "none"]
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
@@ -30,7 +31,7 @@ STORED_WEIGHTING = (
 """Fields of a part with the attribute ``weighting_``."""
 
 
-class FeatureWeighting(TransformerMixin, BaseEstimator):
+class FeatureWeighting(Estimator):
     """Scales features by a factor per column, optionally to unit rows.
 
     Nothing is centred, so sparse input stays sparse; a model with an unpenalised intercept has
@@ -105,10 +106,14 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
             If the number of features differs from training, or a value is NaN, infinite or too
             large for float32.
         """
-        check_is_fitted(self)
+        check_fitted(self, "scale_")
         rows = checked_rows(self, X, reset=False)
         values = weight_rows(SparseRows.of(rows), self.scale_, self.unit_rows_)
         return sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+
+    def fit_transform(self, X: Matrix, y: object = None, **fit: ArrayLike | None) -> sp.csr_array:
+        """Fit, and transform the same rows."""
+        return self.fit(X, y, **fit).transform(X)
 
     def weigh(self, rows: SparseRows) -> SparseRows:
         """Return weighted rows; as `transform`, without checking the columns.
@@ -121,10 +126,11 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
         values = weight_rows(rows, self.scale_, self.unit_rows_)
         return SparseRows(rows.indptr, rows.features, values, rows.n_features)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags: Tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
+    def __sklearn_tags__(self) -> "Tags":
+        from sklearn.utils import TransformerTags  # noqa: PLC0415 - as in `estimator`
+
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float32"])
         return tags
 
     @classmethod
@@ -155,14 +161,16 @@ def check_sample_weight(weight: ArrayLike, n: int) -> NDArray[np.float64]:
     return weights
 
 
-def checked_rows(estimator: BaseEstimator, X: Matrix, *, reset: bool) -> sp.csr_array:
+def checked_rows(estimator: Estimator, X: Matrix, *, reset: bool) -> sp.csr_array:
     """Check `X` as scikit-learn does and return `as_rows` of it.
 
     Parameters
     ----------
-    estimator : BaseEstimator
+    estimator : Estimator
         Learns the number and names of the features when `reset`, else compares them.
     """
+    from sklearn.utils.validation import validate_data  # noqa: PLC0415 - as in `estimator`
+
     with np.errstate(over="ignore"):  # what float32 cannot hold is refused by name just after
         checked = validate_data(estimator, X, accept_sparse="csr", dtype=np.float32, reset=reset)
     return as_rows(checked)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from setwise.spelling import misnamed, spelled, spelled_names
 
@@ -38,11 +38,28 @@ class SetClassifierMixin:
         """Return the most probable class of each row."""
         return np.asarray(self.classes_[np.argmax(marginals, axis=1)])
 
+    def score(
+        self,
+        X: Any,  # noqa: ANN401  # scikit-learn's array-likes
+        y: Any,  # noqa: ANN401  # as above
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the share of rows whose whole set, or class, is right."""
+        from sklearn.metrics import accuracy_score  # noqa: PLC0415 -- as below
+
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: ANN401  # as above
+        """Return label sets (n_samples, n_labels), or the class of each row."""
+        raise NotImplementedError
+
     def __sklearn_tags__(self) -> "Tags":
+        from sklearn.utils import ClassifierTags  # noqa: PLC0415 -- as below
+
         tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]  # the next class has it
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_label=True)
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_label = True
-        tags.target_tags.multi_output = True
+        tags.target_tags.required = tags.target_tags.multi_output = True
         return tags
 
 
@@ -280,7 +297,7 @@ def _is_binary(column: NDArray[Any]) -> bool:
 
 
 def _one_hot(y: NDArray[Any]) -> Targets:
-    # The service reads label sets too, and needs no scikit-learn until it predicts.
+    # The service reads label sets too, and needs no scikit-learn.
     from sklearn.utils import assert_all_finite  # noqa: PLC0415
     from sklearn.utils.multiclass import check_classification_targets  # noqa: PLC0415
     from sklearn.utils.validation import column_or_1d  # noqa: PLC0415

@@ -19,10 +19,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
+from setwise.models.estimator import check_fitted, draws_of
 from setwise.models.labels.scaling import Matrix, checked_rows
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
@@ -148,14 +146,16 @@ class AveragedMixture(StoredPart, MixtureInference):
         check_parameters(self)
         rows = checked_rows(self, X, reset=True)
         labels = self._adopt_targets(y, rows)
-        rng = check_random_state(self.random_state)
+        rng = draws_of(self.random_state)
         seeds = [int(rng.randint(np.iinfo(np.int32).max)) for _ in range(self.n_fits)]
         template = ConditionalBernoulliMixture() if self.mixture is None else self.mixture
-        first = clone(template).set_params(random_state=seeds[0], penalty_scale=self.penalty_scale)
+        first = template.unfitted().set_params(
+            random_state=seeds[0], penalty_scale=self.penalty_scale
+        )
         fits = [first.fit(rows, labels, sample_weight, validation)]
         penalties = {"alpha": first.alpha_, "gate_alpha": first.gate_alpha_}
         for seed in seeds[1:]:
-            other = clone(template).set_params(random_state=seed, **penalties)
+            other = template.unfitted().set_params(random_state=seed, **penalties)
             with warnings.catch_warnings():
                 # The first fit has already warned about the number of components.
                 warnings.simplefilter("ignore", ComponentWarning)
@@ -174,7 +174,7 @@ class AveragedMixture(StoredPart, MixtureInference):
         """
         if not fits:
             raise ValueError("there is no mixture to average")
-        model = cls(clone(fits[0]), len(fits))
+        model = cls(fits[0], len(fits))
         model._join(fits)
         model.n_features_in_ = fits[0].n_features_in_
         model.classes_ = fits[0].classes_
@@ -200,7 +200,7 @@ class AveragedMixture(StoredPart, MixtureInference):
 
         The shares of one fit sum to one divided by the number of fits.
         """
-        check_is_fitted(self)
+        check_fitted(self, "mixture_")
         summaries = []
         before = 0
         for fit in self.fits_:

@@ -7,11 +7,8 @@ from typing import Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted
 
+from setwise.models.estimator import Estimator, check_fitted, draws_of, warn_of_unfinished
 from setwise.models.labels.scaling import Matrix, check_sample_weight
 from setwise.models.labels.targets import as_labels
 from setwise.models.parameters import check_parameters
@@ -27,7 +24,7 @@ class ComponentWarning(UserWarning):
     """A mixture has fewer components than asked for."""
 
 
-class BernoulliMixture(BaseEstimator):
+class BernoulliMixture(Estimator):
     r"""Mixture of products of Bernoulli distributions over label sets.
 
     .. math:: p(y) = \sum_k \pi_k \prod_l \mathrm{Ber}(y_l; \mu_{kl})
@@ -90,11 +87,6 @@ class BernoulliMixture(BaseEstimator):
         self.smoothing = smoothing
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags: Tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def fit(self, X: Matrix, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the mixture to label sets.
 
@@ -124,7 +116,7 @@ class BernoulliMixture(BaseEstimator):
                 ComponentWarning,
                 stacklevel=2,
             )
-        rng = check_random_state(self.random_state)
+        rng = draws_of(self.random_state)
         starts = [sets.draw_start(n_components, rng) for _ in range(self.n_init)]
         trial = min(_TRIAL_STEPS, self.max_iter) if self.n_init > 1 else 0
         best = max((_run(sets, s, trial, 0.0) for s in starts), key=lambda run: run.objective)
@@ -132,11 +124,9 @@ class BernoulliMixture(BaseEstimator):
         self.n_iter_ = trial + run.n_iter
         self.converged_ = run.converged
         if not run.converged:
-            warnings.warn(
+            warn_of_unfinished(
                 f"the Bernoulli mixture still improved after {self.max_iter} steps: raise max_iter "
-                "or tol",
-                ConvergenceWarning,
-                stacklevel=2,
+                "or tol"
             )
         mixture = _without_dead(run.mixture, sets)
         order = np.argsort(-mixture.weights, kind="stable")
@@ -152,7 +142,7 @@ class BernoulliMixture(BaseEstimator):
         return responsibilities
 
     def _log_joint(self, X: Matrix) -> NDArray[np.float64]:
-        check_is_fitted(self)
+        check_fitted(self, "means_")
         labels = as_labels(X)
         if labels.shape[1] != self.n_features_in_:
             raise ValueError(

@@ -5,11 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.data.capacity import available_memory
+from setwise.models.estimator import check_fitted, draws_of, warn_of_unfinished
 from setwise.models.labels.scaling import FeatureWeighting, Matrix, checked_rows
 from setwise.models.labels.targets import as_labels
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture, ComponentWarning
@@ -157,7 +155,7 @@ class BoostedBernoulliMixture(MixtureByEM):
         rows end the steps.
         """
         check_parameters(self)
-        rng = check_random_state(self.random_state)
+        rng = draws_of(self.random_state)
         # Trees do not depend on monotone weighting.
         rows = checked_rows(self, X, reset=True)
         labels = self._adopt_targets(y, rows)
@@ -182,11 +180,9 @@ class BoostedBernoulliMixture(MixtureByEM):
                     steps, rising = trial.n_iter, not trial.converged
                 run = self._run(everything, None, steps, seed)
         if rising:
-            warnings.warn(
+            warn_of_unfinished(
                 f"validation likelihood was still rising after {self.max_iter} steps: raise "
-                "max_iter or learning_rate",
-                ConvergenceWarning,
-                stacklevel=2,
+                "max_iter or learning_rate"
             )
         self._keep(run, everything)
         return self
@@ -222,7 +218,7 @@ class BoostedBernoulliMixture(MixtureByEM):
 
         At most ``n_labels`` labels and ``n_features`` features are listed.
         """
-        check_is_fitted(self)
+        check_fitted(self, "mixture_")
         return summarise_components(
             self.share_, self.rates_, self.contrast_, self.contrast_, n_labels, n_features
         )

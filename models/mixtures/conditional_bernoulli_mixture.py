@@ -8,10 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
+from setwise.models.estimator import check_fitted, draws_of, warn_of_unfinished
 from setwise.models.labels.scaling import (
     STORED_WEIGHTING,
     FeatureWeighting,
@@ -247,7 +245,7 @@ class ConditionalBernoulliMixture(MixtureByEM):
             If EM had not converged after ``max_iter`` steps and ``tol`` is not 0.
         """
         self._check_parameters()
-        rng = check_random_state(self.random_state)
+        rng = draws_of(self.random_state)
         rows = checked_rows(self, X, reset=True)
         labels = self._adopt_targets(y, rows)
         self.weighting_ = FeatureWeighting(self.weighting).fit(rows, sample_weight=sample_weight)
@@ -268,10 +266,8 @@ class ConditionalBernoulliMixture(MixtureByEM):
             warnings.simplefilter("ignore", ComponentWarning)
             best = MixtureSearch(**params).find(everything, held_out, seed, rng)
         if not best.run.converged and self.tol > 0.0:
-            warnings.warn(
-                f"EM was still moving after {self.max_iter} steps: raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=2,
+            warn_of_unfinished(
+                f"EM was still moving after {self.max_iter} steps: raise max_iter or tol"
             )
         self._keep(best, everything, documents.X)
         return self
@@ -322,7 +318,7 @@ class ConditionalBernoulliMixture(MixtureByEM):
 
         At most ``n_labels`` labels and ``n_features`` features are listed.
         """
-        check_is_fitted(self)
+        check_fitted(self, "mixture_")
         if self.contrast_ is None:
             weights = self.gate_.coef.toarray()
             # The softmax ignores what all components share, so subtract it.

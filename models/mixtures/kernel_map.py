@@ -13,8 +13,8 @@ from typing import Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
+from setwise.models.estimator import Estimator
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredParameters
 from setwise.models.storage.state import StoredPart
@@ -24,7 +24,7 @@ from setwise.models.storage.state import StoredPart
 _LEAST_EIGENVALUE = 1e-6
 
 
-class KernelMap(StoredPart, BaseEstimator):
+class KernelMap(StoredPart, Estimator):
     r"""Kernel features.
 
     Parameters

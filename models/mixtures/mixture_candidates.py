@@ -7,9 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
 
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
@@ -37,7 +36,7 @@ def _stored_mixture(
     return AveragedMixture if "fits" in settings else ConditionalBernoulliMixture
 
 
-class MixtureCandidates(StoredPart, BaseEstimator):
+class MixtureCandidates(StoredPart, Estimator):
     """Proposes and scores the most probable sets of a mixture.
 
     Parameters
@@ -83,18 +82,19 @@ class MixtureCandidates(StoredPart, BaseEstimator):
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:
         """Fit the mixture to documents (n, n_features) and sets (n, n_labels)."""
-        mixture = ConditionalBernoulliMixture() if self.mixture is None else clone(self.mixture)
-        self.mixture_ = mixture.fit(X, Y)
+        mixture = self.mixture or ConditionalBernoulliMixture()
+        self.mixture_ = mixture.unfitted().fit(X, Y)
         return self
 
     def propose(self, evidence: DocumentEvidence) -> CandidateSets:
         """Return the candidates of each document, most probable under the mixture first."""
-        if not hasattr(self, "mixture_"):
-            raise NotFittedError("MixtureCandidates must be fitted before it proposes")
+        check_fitted(self, "mixture_")
         if not 1 <= self.k <= MAX_CANDIDATES:
             raise ValueError(f"k must lie between 1 and {MAX_CANDIDATES}; it is {self.k}")
         mixture = self.mixture_
-        likeliest = mixture.most_probable_sets(evidence.X, self.k, limit=_SEARCH_LIMIT).candidates
+        likeliest = mixture.most_probable_sets(
+            evidence.rows, self.k, limit=_SEARCH_LIMIT
+        ).candidates
         if not self.union:
             return likeliest
         united = merge(likeliest, self._others(evidence))
@@ -106,7 +106,7 @@ class MixtureCandidates(StoredPart, BaseEstimator):
         """Return the log-probability of sets under the mixture, in nats."""
         scored = []
         first = 0
-        for log_weights, logits in self.mixture_.batches(evidence.X):
+        for log_weights, logits in self.mixture_.batches(evidence.rows):
             rows = np.arange(first, first + len(log_weights))
             first += len(log_weights)
             part = candidates.take_documents(rows)

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.labels.scaling import FeatureWeighting, Matrix, checked_rows
 from setwise.models.labels.targets import SetClassifierMixin, as_labels
 from setwise.models.mixtures.experts.separate_experts import component_rates
@@ -40,7 +39,7 @@ from setwise.models.storage.state import Lengths, StoredPart
 _BATCH_BYTES = 64_000_000
 
 
-class MixtureInference(SetClassifierMixin, ClassifierMixin, BaseEstimator):
+class MixtureInference(SetClassifierMixin, Estimator):
     """Inference for estimators with a fitted mixture."""
 
     mixture_: ScoredMixture
@@ -66,7 +65,7 @@ class MixtureInference(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         logits : ndarray of shape (n_samples, n_components, n_labels)
             Log-odds of the labels inside the components, finite.
         """
-        check_is_fitted(self)
+        check_fitted(self, "mixture_")
         log_weights, logits = self.mixture_.parameters(self.describe_rows(self._weighted(X)))
         return log_weights, dense(logits)
 
@@ -104,7 +103,7 @@ class MixtureInference(SetClassifierMixin, ClassifierMixin, BaseEstimator):
 
     def log_probability(self, X: Matrix, y: Matrix) -> NDArray[np.float64]:
         r"""Return :math:`\log p(y_n \mid x_n)` in nats, shape (n_samples,)."""
-        check_is_fitted(self)
+        check_fitted(self, "mixture_")
         rows = self.describe_rows(self._weighted(X))
         return responsibilities(self.mixture_.log_joint(rows, as_labels(y)))[1]
 
@@ -119,7 +118,7 @@ class MixtureInference(SetClassifierMixin, ClassifierMixin, BaseEstimator):
 
     def batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], Logits]]:
         """Yield log-weights and log-odds of consecutive batches of documents."""
-        check_is_fitted(self)
+        check_fitted(self, "mixture_")
         rows = self._weighted(X)
         size = max(1, _BATCH_BYTES // (8 * self.n_components_ * self.support_.shape[1]))
         for first in range(0, max(rows.shape[0], 1), size):
@@ -130,7 +129,7 @@ class MixtureInference(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         return rows if self.kernel_ is None else self.kernel_.transform(rows)
 
     def _weighted(self, X: Matrix) -> sp.csr_array:
-        rows = SparseRows.of(checked_rows(self, X, reset=False))
+        rows = X if isinstance(X, SparseRows) else SparseRows.of(checked_rows(self, X, reset=False))
         return self.weighting_.weigh(rows).to_matrix()
 
 

@@ -7,11 +7,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from setwise.limits import LARGEST_SCORE
 from setwise.models.compilation import njit
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.sets.answer_features import AnswerFeatures
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather, join_indptr
 from setwise.models.sets.counts import LabelSetCounts
@@ -234,7 +233,7 @@ GROUPS: dict[str, type[FeatureGroup]] = {
 }
 
 
-class SetFeatures(StoredPart, BaseEstimator):
+class SetFeatures(StoredPart, Estimator):
     """The columns of several feature groups, side by side.
 
     Parameters
@@ -300,8 +299,7 @@ class SetFeatures(StoredPart, BaseEstimator):
 
     def transform(self, evidence: DocumentEvidence, candidates: CandidateSets) -> SetFeatureTable:
         """Return the features of all candidates of the documents of ``evidence``."""
-        if not hasattr(self, "groups_"):
-            raise NotFittedError("SetFeatures must be fitted before it transforms")
+        check_fitted(self, "groups_")
         columns = [group.transform(evidence, candidates) for group in self.groups_]
         if self.numbers:
             columns.append(self._of_metadata(evidence, candidates))

@@ -5,10 +5,9 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from setwise.models.compilation import njit
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.sets.candidates import (
     SOURCE_GIVEN,
     SOURCE_VOTES,
@@ -29,7 +28,7 @@ from setwise.models.voters.votes import SeenSets, find_leaders
 _LARGEST_POOL = 4096
 
 
-class MarginalCandidates(StoredPart, BaseEstimator):
+class MarginalCandidates(StoredPart, Estimator):
     """Proposes the most probable sets under independent labels.
 
     Parameters
@@ -55,8 +54,7 @@ class MarginalCandidates(StoredPart, BaseEstimator):
 
     def propose(self, evidence: DocumentEvidence) -> CandidateSets:
         """Return each document's ``k`` most probable sets, or all if fewer."""
-        if not hasattr(self, "allow_empty_"):
-            raise NotFittedError(f"{type(self).__name__} must be fitted before it proposes")
+        check_fitted(self, "allow_empty_")
         return k_best_sets(evidence.marginals, self.k, allow_empty=self.allow_empty_)
 
     def score(self, evidence: DocumentEvidence, candidates: CandidateSets) -> NDArray[np.float64]:

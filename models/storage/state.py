@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, Union, ge
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 
+from setwise.models.estimator import not_fitted
 from setwise.models.storage.checks import (
     check_ragged,
     check_rises,
@@ -181,7 +181,7 @@ def _fitted(part: StoredPart, attribute: str) -> Any:  # noqa: ANN401  # any att
     try:
         return attrgetter(attribute)(part)
     except AttributeError as error:
-        raise NotFittedError(f"{type(part).__name__} must be fitted before it is stored") from error
+        raise not_fitted(part) from error
 
 
 def _key(entry: Stored) -> str:

@@ -11,18 +11,16 @@ References
 """
 
 import warnings
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
-from sklearn.tree import ExtraTreeClassifier
 
 from setwise.models.calibration.trees import Nodes, join_trees, restored_nodes, stored_nodes
 from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import (
     StoredArray,
@@ -32,6 +30,9 @@ from setwise.models.storage.fields import (
 )
 from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.block_ridge import HoldOut, Rows
+
+if TYPE_CHECKING:
+    from sklearn.tree import ExtraTreeClassifier
 
 # Share of the folds that a tree leaves out, as a bootstrap leaves out rows.
 _SHARE_LEFT_OUT = 0.37
@@ -54,7 +55,7 @@ class Forest(NamedTuple):
     shares: NDArray[np.float32]  # of the leaf's training documents
 
 
-class ForestVotes(StoredPart, BaseEstimator):
+class ForestVotes(StoredPart, Estimator):
     """The training documents in the same leaves vote for their label sets.
 
     For tables of measurements, whose features interact.
@@ -101,6 +102,8 @@ class ForestVotes(StoredPart, BaseEstimator):
 
         Parameters, result and errors are those of `NeighbourVotes.fit_folds`.
         """
+        from sklearn.tree import ExtraTreeClassifier  # noqa: PLC0415 - predicting needs none of it
+
         check_parameters(self)
         rng = np.random.default_rng(self.random_state)
         dense = X.toarray()
@@ -136,8 +139,7 @@ class ForestVotes(StoredPart, BaseEstimator):
 
     def vote(self, rows: SparseRows) -> NDArray[np.float32]:
         """Return the weights of all sets for each document, shape (n_documents, n_sets)."""
-        if not hasattr(self, "forest_"):
-            raise NotFittedError("ForestVotes must be fitted before it votes")
+        check_fitted(self, "forest_")
         return _vote(rows, self.forest_, self.n_sets_)
 
     @classmethod
@@ -175,7 +177,7 @@ def _classes(set_of: NDArray[np.int32], n_sets: int) -> NDArray[np.int64]:
 
 
 def _read_tree(
-    tree: ExtraTreeClassifier,
+    tree: "ExtraTreeClassifier",
     rows: NDArray[np.float32],
     set_of: NDArray[np.int32],
     n_sets: int,

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import (
     StoredArray,
@@ -42,7 +41,7 @@ class Neighbourhood(NamedTuple):
     n_sets: int
 
 
-class NeighbourVotes(StoredPart, BaseEstimator):
+class NeighbourVotes(StoredPart, Estimator):
     r"""Each of the nearest training documents votes for its own label set.
 
     A neighbour at cosine :math:`c` weighs :math:`c^2`; the weights of all neighbours sum to one.
@@ -125,8 +124,7 @@ class NeighbourVotes(StoredPart, BaseEstimator):
 
     def vote(self, rows: SparseRows) -> NDArray[np.float32]:
         """Return the weights of all sets for each document, shape (n_documents, n_sets)."""
-        if not hasattr(self, "neighbourhood_"):
-            raise NotFittedError("NeighbourVotes must be fitted before it votes")
+        check_fitted(self, "neighbourhood_")
         return vote_rows(self.space_.transform_rows(rows), self.neighbourhood_, -1)
 
     @classmethod

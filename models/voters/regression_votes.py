@@ -19,13 +19,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from setwise.models.compilation import njit
 from setwise.models.data.capacity import rows_at_once
 from setwise.models.data.rows import SparseRows
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.labels.kept_scores import Scores
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredParameters, StoredPiece
@@ -57,7 +56,7 @@ _WIDTHS = (0.0, 1e4)
 _LEAST_PROBABILITY = 1e-3
 
 
-class SmoothVotes(StoredPart, BaseEstimator):
+class SmoothVotes(StoredPart, Estimator):
     r"""Kernel ridge regression of label sets on documents and their label probabilities.
 
     The kernel of two documents with cosine :math:`c`, whose square roots of label probabilities
@@ -176,8 +175,7 @@ class SmoothVotes(StoredPart, BaseEstimator):
         marginals : float64 ndarray of shape (n_documents, n_labels)
             Contiguous.
         """
-        if not hasattr(self, "weights_"):
-            raise NotFittedError("SmoothVotes must be fitted before it votes")
+        check_fitted(self, "weights_")
         kernel = self._kernel(self.space_.transform_rows(rows), belief_rows(marginals))
         return multiply(kernel, self.weights_)
 

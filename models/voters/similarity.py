@@ -6,11 +6,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from setwise.models.compilation import njit
 from setwise.models.data.rows import SparseRows
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.labels.scaling import (
     STORED_WEIGHTING,
     FeatureWeighting,
@@ -33,7 +32,7 @@ TILE = 32
 _PART = 1024
 
 
-class UnitRows(StoredPart, BaseEstimator):
+class UnitRows(StoredPart, Estimator):
     """Turns documents into unit vectors, whose dot products are cosines.
 
     Terms are weighted as for binary relevance (`FeatureWeighting`). Dense measurements are also
@@ -71,8 +70,7 @@ class UnitRows(StoredPart, BaseEstimator):
 
         A row without a non-zero feature stays zero.
         """
-        if not hasattr(self, "centre_"):
-            raise NotFittedError("UnitRows must be fitted before it transforms")
+        check_fitted(self, "centre_")
         rows = checked_rows(self.weighting_, X, reset=False)
         return self.transform_rows(SparseRows.of(rows)).to_matrix()
 

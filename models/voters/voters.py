@@ -6,9 +6,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
+from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.labels.kept_scores import Scores
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.evidence import DocumentEvidence
@@ -35,7 +34,7 @@ VOTERS: Final[dict[str, type[Voter]]] = {
 }
 
 
-class SetVoters(StoredPart, BaseEstimator):
+class SetVoters(StoredPart, Estimator):
     """Voters that share their label sets.
 
     Parameters
@@ -125,8 +124,7 @@ class SetVoters(StoredPart, BaseEstimator):
 
     def vote(self, evidence: DocumentEvidence) -> SetVotes:
         """Return the votes on new documents."""
-        if not hasattr(self, "voters_"):
-            raise NotFittedError("SetVoters must be fitted before they vote")
+        check_fitted(self, "voters_")
         n = len(evidence.marginals)
         weights = np.empty((len(self.voters_), n, self.sets_.n_sets), dtype=np.float32)
         for of_voter, voter in zip(weights, self.voters_, strict=True):

@@ -1,5 +1,7 @@
 """What a model reads of documents, above all of other models' answers."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -43,6 +45,13 @@ def refused(
     error = result.error
     assert isinstance(error, errors.InvalidRequest)
     return error, [fault.pointer for fault in error.faults]
+
+
+def test_serving_imports_nothing_that_learns() -> None:
+    program = "import sys, setwise.service.runtime.predictor; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    learning = {"joblib", "pandas", "scipy.optimize", "scipy.stats", "sklearn", "xgboost"}
+    assert not learning & set(done.stdout.decode().split())
 
 
 def test_the_answer_that_came_most_often_is_predicted_and_nothing_is_sure_yet() -> None:

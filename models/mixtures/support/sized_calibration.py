@@ -11,9 +11,9 @@ from typing import Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from setwise.models.compilation import njit
+from setwise.models.estimator import Estimator
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.storage.fields import StoredArray
 from setwise.models.storage.state import StoredPart
@@ -68,7 +68,7 @@ def support_sized_marginals(log_p: NDArray[np.float64], support: sp.csr_array) -
     return SizedMarginals(np.asarray(p @ incidence), labels, sizes, support.shape[1])
 
 
-class SizedMarginalCalibrator(StoredPart, BaseEstimator):
+class SizedMarginalCalibrator(StoredPart, Estimator):
     """Isotonic curves for sized marginals.
 
     References

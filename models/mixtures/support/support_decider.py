@@ -79,7 +79,7 @@ class SupportDecider(Decider):
 def sized_marginals(source: MixtureCandidates, evidence: DocumentEvidence) -> SizedMarginals:
     """Return the sized marginals of the mixture on its support."""
     mixture = source.mixture_
-    return support_sized_marginals(mixture.support_log_probability(evidence.X), mixture.support_)
+    return support_sized_marginals(mixture.support_log_probability(evidence.rows), mixture.support_)
 
 
 def support_pairs(source: CandidateSource) -> NDArray[np.int64]:

@@ -107,14 +107,32 @@ def test_xgboost_opens_the_trees(of_vectors, folder):
 
 
 @pytest.mark.slow
-def test_loading_does_not_import_xgboost(folder):
+@pytest.mark.parametrize(
+    "options",
+    [
+        TrainingOptions(preset="fast", n_folds=2, alpha=1e-3),
+        TrainingOptions(method="cbm", n_folds=2, alpha=1e-3, n_components=2, optimize="f1"),
+    ],
+    ids=lambda options: options.method,
+)
+def test_loading_and_predicting_import_nothing_that_learns(model_of, options, tmp_path):
+    save(model_of(texts(), options), tmp_path / "model")
     script = (
-        "import sys\n"
-        "from setwise.models.storage.artifacts import load\n"
-        f"load({str(folder)!r})\n"
-        "assert 'xgboost' not in sys.modules\n"
+        "import sys, setwise\n"
+        f"setwise.load({str(tmp_path / 'model')!r}).predict_texts(['fever'])\n"
+        "print(*sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    learning = {
+        "joblib",
+        "pandas",
+        "pyarrow",
+        "scipy.optimize",
+        "scipy.stats",
+        "sklearn",
+        "xgboost",
+    }
+    assert not learning & set(done.stdout.decode().split())
 
 
 # Saving: all of it or nothing
