@@ -2,7 +2,7 @@
 
 Letters, digits, underscores and the marks on them make a word, in any script. A code keeps its dots
 (``E11.9``) and a name its signs (``C++``, ``C#``). Where writing has no spaces, such as Chinese or
-Thai, each pair of neighbouring characters is a word. `pages/static/words.js` follows the same rule.
+Thai, each pair of neighbouring characters is a word. The desk's `text.js` follows the same rule.
 """
 
 import re

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import mimetypes
+import posixpath
 import re
 import tomllib
 from collections.abc import Mapping
@@ -99,18 +100,21 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """Return the files that pages refer to, by name."""
-    folder: Traversable = files("setwise.service.pages").joinpath("static")
+    """Return the files that pages refer to, by their path below ``/static``."""
     marks = files("setwise.models.figures").joinpath("marks.css")
-    contents = {file.name: file.read_bytes() for file in (*folder.iterdir(), marks)}
+    contents = {"marks.css": marks.read_bytes()}
+    contents |= _contents(files("setwise.service.pages").joinpath("static"))
     by_name: dict[str, Asset] = {}
 
     def asset(name: str) -> Asset:
         if name not in by_name:
-            # A module imports others by name; browsers need the address with the version.
-            content = _IMPORT.sub(
-                lambda named: _beside(asset(named[1].decode()).address), contents[name]
-            )
+
+            def versioned(module: re.Match[bytes]) -> bytes:
+                version = asset(_beside(name, module[1].decode())).address.partition("?")[2]
+                return b'from "%s?%s"' % (module[1], version.encode())
+
+            # A module imports others beside it; browsers need the address with the version.
+            content = _IMPORT.sub(versioned, contents[name])
             digest = hashlib.sha256(content).hexdigest()[:12]
             media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
             by_name[name] = Asset(content, media_type, f"/static/{name}?v={digest}")
@@ -121,12 +125,25 @@ def assets() -> dict[str, Asset]:
     return by_name
 
 
-def _beside(address: str) -> bytes:
-    """Return an import that finds a file beside the one that imports it, below any prefix."""
-    return f'from ".{address.removeprefix("/static")}"'.encode()
+def _contents(folder: "Traversable", above: str = "") -> dict[str, bytes]:
+    """Return the content of each file in a folder and the folders in it, by path."""
+    contents: dict[str, bytes] = {}
+    for each in folder.iterdir():
+        name = f"{above}{each.name}"
+        contents |= _contents(each, f"{name}/") if each.is_dir() else {name: each.read_bytes()}
+    return contents
 
 
-_IMPORT = re.compile(rb'from "\./([\w.-]+\.js)"')
+def _beside(name: str, module: str) -> str:
+    """Return the path of what a module imports, from the module's own.
+
+    >>> _beside("desk/picker.js", "../keys.js")
+    'keys.js'
+    """
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), module))
+
+
+_IMPORT = re.compile(rb'from "(\.{1,2}/[\w./-]+\.js)"')
 
 
 @cache

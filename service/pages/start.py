@@ -67,7 +67,7 @@ def start(edge: EdgeOf, visit: Annotated[Visit, Depends(who_may())]) -> Response
     return page("start.html", values, visit=visit)
 
 
-@router.get("/static/{name}")
+@router.get("/static/{name:path}")
 def asset(name: str) -> Response:
     """Give a style sheet or an image of the pages."""
     asset = assets().get(name)

@@ -96,7 +96,7 @@ def test_the_desk_takes_words_as_learning_does(sign_in: Callable[..., Page]) -> 
     page = sign_in("reviewer", "/desk")
     placed = page.evaluate(
         """async (texts) => {
-            const { placedWords } = await import("/static/desk-text.js");
+            const { placedWords } = await import("/static/desk/text.js");
             return texts.map((text) => [...placedWords(text)]);
         }""",
         texts,

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -396,9 +397,17 @@ def test_the_page_runs_only_what_the_server_has_as_files(desk: Desk) -> None:
     assert all(desk.get(address).status_code == 200 for address in scripts)
     module = desk.get(script)
     assert module.headers["content-type"].startswith("text/javascript")
-    for address in re.findall(r'from "([^"]+)"', module.text):
-        assert re.fullmatch(r"\./(desk-\w+|keys)\.js\?v=[0-9a-f]{12}", address)  # below any prefix
-        assert desk.get(f"/static/{address}").status_code == 200
+    waiting, modules = [urljoin("/", script)], set[str]()
+    while waiting:
+        address = waiting.pop()
+        for name in re.findall(r'from "([^"]+)"', desk.get(address).text):
+            assert re.fullmatch(r"\.{1,2}/[\w/]+\.js\?v=[0-9a-f]{12}", name)  # below any prefix
+            beside = urljoin(address, name)
+            assert desk.get(beside).status_code == 200
+            if beside not in modules:
+                modules.add(beside)
+                waiting.append(beside)
+    assert len(modules) > len(re.findall(r'from "', module.text))
 
 
 def answers_in(form: str) -> list[list[str]]:

@@ -292,7 +292,18 @@ def test_assets_are_served_under_addresses_that_never_go_stale(browser: Browser)
         assert response.headers["content-type"].split(";")[0] in {"text/css", "image/svg+xml"}
 
 
-@pytest.mark.parametrize("name", ["nothing.css", "..%2fpages.py", "%2e%2e%2fpages.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nothing.css",
+        "desk",
+        "desk/",
+        "..%2fpages.py",
+        "%2e%2e%2fpages.py",
+        "desk/../../pages.py",
+        "desk/..%2fdesk.js",
+    ],
+)
 def test_only_assets_are_served(browser: Browser, name: str) -> None:
     assert browser.get(f"/static/{name}").status_code == 404
 

@@ -10,19 +10,19 @@ import {
   offers,
   percent,
   sharedLine,
-} from "./desk-answer.js";
-import { drafts } from "./desk-keep.js";
-import { listen } from "./desk-keys.js";
-import { Lease } from "./desk-lease.js";
-import { clearNotices, notice, say, signedOut, state, trouble, ui } from "./desk-notices.js";
-import { Guide, Picker } from "./desk-picker.js";
-import { Progress } from "./desk-progress.js";
-import { Queue } from "./desk-queue.js";
-import { Reading } from "./desk-reading.js";
-import { inSight, lookAfresh, watch } from "./desk-sight.js";
-import { askWhy, onReason } from "./desk-skip.js";
-import { Sheet, attached } from "./desk-text.js";
-import { Warnings } from "./desk-warnings.js";
+} from "./desk/answer.js";
+import { drafts } from "./desk/keep.js";
+import { listen } from "./desk/keys.js";
+import { Lease } from "./desk/lease.js";
+import { clearNotices, notice, say, signedOut, state, trouble, ui } from "./desk/notices.js";
+import { Guide, Picker } from "./desk/picker.js";
+import { Progress } from "./desk/progress.js";
+import { Queue } from "./desk/queue.js";
+import { Reading } from "./desk/reading.js";
+import { inSight, lookAfresh, watch } from "./desk/sight.js";
+import { askWhy, onReason } from "./desk/skip.js";
+import { Sheet, attached } from "./desk/text.js";
+import { Warnings } from "./desk/warnings.js";
 
 const LOOK_AGAIN_MS = 10_000;
 // A second press within this time was meant for the document that has just gone.

@@ -2,8 +2,8 @@
 // input beside it, whose label is added as a line; `data-labels="new"` also takes labels that are in
 // no list, once known ones much like them were shown.
 
-import { element } from "./desk-answer.js";
-import { ask } from "./desk-client.js";
+import { element } from "./desk/answer.js";
+import { ask } from "./desk/client.js";
 import { composing } from "./keys.js";
 
 const PAUSE_MS = 120;

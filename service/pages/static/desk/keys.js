@@ -1,8 +1,8 @@
 // Keys of the desk: what each does, a dialog to read and change them, and what a person has set,
 // which stays in their browser.
 
-import { ui } from "./desk-notices.js";
-import { composing, inDialog, typing } from "./keys.js";
+import { ui } from "./notices.js";
+import { composing, inDialog, typing } from "../keys.js";
 
 const SINGLE_KEYS = "setwise-single-keys";
 const KEYS = "setwise-keys";

@@ -1,8 +1,8 @@
 // What a person has done: the last act, which can be taken back, and how many documents today.
 
-import { element, inLine } from "./desk-answer.js";
-import { ask } from "./desk-client.js";
-import { ui } from "./desk-notices.js";
+import { element, inLine } from "./answer.js";
+import { ask } from "./client.js";
+import { ui } from "./notices.js";
 
 const COUNT_AGAIN_MS = 60_000;
 

@@ -1,8 +1,8 @@
 // What the desk says beside the document: notices to act on, how far work is saved, and words that
 // only screen readers hear.
 
-import { element } from "./desk-answer.js";
-import { Refused, at } from "./desk-client.js";
+import { element } from "./answer.js";
+import { Refused, at } from "./client.js";
 
 const by = (id) => document.getElementById(id);
 

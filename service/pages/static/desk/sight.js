@@ -1,6 +1,6 @@
 // What has been on the screen: no key and no button submits a label that was not.
 
-import { clearNotices, notice, ui } from "./desk-notices.js";
+import { clearNotices, notice, ui } from "./notices.js";
 
 // A label is on the screen if this share of it is, above the bar with the buttons.
 const WHOLE = 0.95;

@@ -1,9 +1,9 @@
 // What helps to read a document: words of it that speak for and against a label, and a search.
 
-import { telling, termLines } from "./desk-answer.js";
-import { ask } from "./desk-client.js";
-import { say, trouble, ui } from "./desk-notices.js";
-import { composing } from "./keys.js";
+import { telling, termLines } from "./answer.js";
+import { ask } from "./client.js";
+import { say, trouble, ui } from "./notices.js";
+import { composing } from "../keys.js";
 
 export class Reading {
   #sheet;

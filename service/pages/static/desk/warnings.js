@@ -1,8 +1,8 @@
 // Which rules of the policy the set that is being made breaks.
 
-import { element } from "./desk-answer.js";
-import { Refused, ask } from "./desk-client.js";
-import { state, ui } from "./desk-notices.js";
+import { element } from "./answer.js";
+import { Refused, ask } from "./client.js";
+import { state, ui } from "./notices.js";
 
 const CHECK_AFTER_MS = 120;
 

@@ -5,7 +5,7 @@ const TOKEN = "meta[name=csrf-token]";
 const LONGEST_PAUSE_MS = 8000;
 
 /** The address of a path of this service, which may itself be below a path. */
-export const at = (path) => new URL(`..${path}`, import.meta.url).href;
+export const at = (path) => new URL(`../..${path}`, import.meta.url).href;
 
 /** The server understood and said no. */
 export class Refused extends Error {

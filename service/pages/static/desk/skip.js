@@ -1,6 +1,6 @@
 // The dialog that asks why a document is skipped.
 
-import { ui } from "./desk-notices.js";
+import { ui } from "./notices.js";
 
 const reasons = [...ui.skipForm.querySelectorAll(".reason")];
 

@@ -1,6 +1,6 @@
 // How long the document in hand is still the person's, and what can be done once it is not.
 
-import { clearNotices, has, notice, say, ui } from "./desk-notices.js";
+import { clearNotices, has, notice, say, ui } from "./notices.js";
 
 const WARN_BELOW_S = 120;
 const LOST = {

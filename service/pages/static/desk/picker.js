@@ -1,8 +1,8 @@
 // A box that finds labels by code and words as one types (the ARIA pattern of a combobox).
 
-import { element, mark } from "./desk-answer.js";
-import { ask } from "./desk-client.js";
-import { composing } from "./keys.js";
+import { element, mark } from "./answer.js";
+import { ask } from "./client.js";
+import { composing } from "../keys.js";
 
 const PAUSE_MS = 70;
 

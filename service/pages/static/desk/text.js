@@ -1,7 +1,7 @@
 // The document as it was written: shown as plain text, searched, and marked without touching it.
 // Marks are CSS highlights over ranges, so a long text stays one node and nothing in it is markup.
 
-import { element } from "./desk-answer.js";
+import { element } from "./answer.js";
 
 const MOST_FOUND = 2000;
 const MOST_ROWS = 300;

@@ -1,8 +1,8 @@
 // The tasks of this tab: the one in hand, the next one that is fetched while it is read, and the
 // decisions on their way. Emits `state`, `lost`, `failed`, `sent` and `signed-out`.
 
-import { Refused, Unreached, ask, insist } from "./desk-client.js";
-import { drafts, left, unsent } from "./desk-keep.js";
+import { Refused, Unreached, ask, insist } from "./client.js";
+import { drafts, left, unsent } from "./keep.js";
 
 const BEAT_EVERY_MS = 60_000;
 const ANSWER_OF_TABS_MS = 60;
