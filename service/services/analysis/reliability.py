@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from setwise.models.results import ReliabilityCurve
 from setwise.service.domain.evidence import CheckedDocument
 from setwise.service.domain.reports import Share, Standing, standing
 from setwise.service.services.analysis.accuracy import share
@@ -34,20 +35,12 @@ class Bucket(Shown):
 
 
 @dataclass(frozen=True)
-class Curve(Shown):
+class Curve(ReliabilityCurve):
     """An isotonic curve of accuracy over confidence, and a consistency band.
 
     At each point, the share `level` of the curves of honest confidences lies within the band.
     """
 
-    confidence: tuple[Probability, ...]
-    accuracy: tuple[Probability, ...]
-    low: tuple[Probability, ...]
-    high: tuple[Probability, ...]
-    level: Probability
-    """Share of honest curves inside the band at each point."""
-    p_value: Probability
-    """Of the hypothesis that the confidences are true."""
     checked: int
     """Documents that it is drawn from, the newest."""
     judgement: str
@@ -83,16 +76,8 @@ def draw_curve(checks: Sequence[CheckedDocument], known: Standing) -> Curve | No
     right = [check.right is True for check, _ in rows]
     weights = [weight for _, weight in rows]
     drawn = draw_reliability(confidence, right, sample_weight=weights, level=LEVEL)
-    return Curve(
-        drawn.confidence,
-        drawn.accuracy,
-        drawn.low,
-        drawn.high,
-        drawn.level,
-        drawn.p_value,
-        len(rows),
-        str(judge_scores(confidence, right, sample_weight=weights)),
-    )
+    judgement = str(judge_scores(confidence, right, sample_weight=weights))
+    return Curve(**vars(drawn), checked=len(rows), judgement=judgement)
 
 
 def measure(checks: Sequence[CheckedDocument], risk: float) -> Reliability:

@@ -110,16 +110,13 @@ class Reviews(TakesLabels):
         catalogue, or new ones; empty for the empty set.
         ``expected_version``: The version of the task that the caller read; required.
         """
-        caller.require(Permission.REVIEW)
-        if expected_version is None:
-            raise errors.VersionRequired("Name the version that you decided on in If-Match.")
-        labels = additions.given(labels)
+        labels, version = _given(caller, labels, additions, expected_version)
         with self.begin() as transaction:
             task = locked(transaction, task_id)
             before = transaction.reviews.annotation_of(task.id)
             if before is not None and before.repeats(caller.id, labels, comment):
                 return before
-            task.completed(caller.id, expected_version)
+            task.completed(caller.id, version)
             labels = self.checked(transaction, caller, task, labels, additions, comment=comment)
             return self.complete_in(transaction, task, caller, labels, comment)
 
@@ -140,17 +137,14 @@ class Reviews(TakesLabels):
 
         ``then_claim``: Whether to claim the next task with it, unless the caller holds one.
         """
-        caller.require(Permission.REVIEW)
-        if expected_version is None:
-            raise errors.VersionRequired("Name the version that you decided on.")
-        labels = additions.given(labels)
+        labels, version = _given(caller, labels, additions, expected_version)
         with self.begin() as transaction:
             task = locked(transaction, task_id)
             if not _answered_before(transaction, task, caller, labels, comment):
                 # First check that the caller may decide the task, as `complete` does.
-                task.completed(caller.id, expected_version)
+                task.completed(caller.id, version)
                 labels = self.checked(transaction, caller, task, labels, additions, comment=comment)
-                task = self._decided(task, caller, labels, comment, expected_version)
+                task = self._decided(task, caller, labels, comment, version)
                 transaction.reviews.save(task)
                 self.queue.record(transaction, caller, "review.decided", task)
             if then_claim and not transaction.reviews.leased_to(caller.id, self.now()):
@@ -336,6 +330,16 @@ class Reviews(TakesLabels):
         if task.decision is None or task.state is ReviewState.COMPLETED:
             return 0.0
         return max(0.0, (task.decision.settles_at - self.now()).total_seconds())
+
+
+def _given(
+    caller: Caller, labels: Sequence[str], additions: Additions, expected_version: int | None
+) -> tuple[tuple[str, ...], int]:
+    """Return the labels that a reviewer gives, and the version of the task that they are for."""
+    caller.require(Permission.REVIEW)
+    if expected_version is None:
+        raise errors.VersionRequired("Name the version that you decided on, as in If-Match.")
+    return additions.given(labels), expected_version
 
 
 def _answered_before(
