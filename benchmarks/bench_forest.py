@@ -42,7 +42,7 @@ from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.splits import fold_ids
 from setwise.models.evaluation.automation import automation_at
-from setwise.models.options import PRESETS, Method, Preset, TrainingOptions
+from setwise.models.options import PRESETS, MethodName, Preset, TrainingOptions
 from setwise.models.training import train
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,7 +56,7 @@ class Recipe(NamedTuple):
 
     preset: Preset
     forest: bool
-    method: Method = "br-rerank"
+    method: MethodName = "br-rerank"
 
 
 RECIPES = {

@@ -30,7 +30,7 @@ from setwise.models.data.datasets import Dataset
 from setwise.models.data.lines import DataWarning
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics
-from setwise.models.options import METHODS, PRESETS, Method, Preset, TrainingOptions
+from setwise.models.options import METHODS, PRESETS, MethodName, Preset, TrainingOptions
 from setwise.models.sets.deciding import fit_decider
 from setwise.models.training import assemble, fit_base
 
@@ -65,7 +65,7 @@ def read_parts(name: str) -> tuple[Dataset, Dataset]:
 
 
 def judged(
-    train: Dataset, test: Dataset, method: Method, preset: Preset
+    train: Dataset, test: Dataset, method: MethodName, preset: Preset
 ) -> Iterator[tuple[str, Metrics]]:
     """Yield the rows of one preset of a method, each as soon as it is known."""
     options = TrainingOptions(method=method, preset=preset)

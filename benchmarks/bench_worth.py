@@ -46,7 +46,7 @@ from setwise.models.labels.kept_scores import Scores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.proposals import Proposal, propose_mixture
-from setwise.models.options import PRESETS, Method, Preset, TrainingOptions, extras_of
+from setwise.models.options import PRESETS, MethodName, Preset, TrainingOptions, extras_of
 from setwise.models.sets.evidence import CandidateSource
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.reranker import rank_by
@@ -151,7 +151,7 @@ def measured(folder: Path, preset: Preset, seed: int, draw: int, *, whole_words:
     train = read_dataset(folder, "train")
     drawn = np.sort(np.random.default_rng(seed).permutation(train.n)[:draw])
     train = train.take(drawn)
-    method: Method = "cbm-rerank" if whole_words else "br-rerank"
+    method: MethodName = "cbm-rerank" if whole_words else "br-rerank"
     options = TrainingOptions(preset=preset, method=method, seed=seed, n_jobs=1)
     _, scaler, X = fit_features(train, options)
     voters = extras_of(options, dense=scaler is not None and scaler.dense).voters

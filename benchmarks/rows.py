@@ -31,6 +31,7 @@ RERANKING = (
     "models/sets",
     "models/calibration",
     "models/options.py",
+    "models/methods.py",
     "models/predictor.py",
     "models/training.py",
 )

@@ -45,7 +45,7 @@ from setwise.models.options import (
     CalibratorName,
     Experts,
     LabelsBy,
-    Method,
+    MethodName,
     Preset,
     TrainingOptions,
     TrainingWarning,
@@ -116,7 +116,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         self,
         estimator: Any = None,  # noqa: ANN401  # scikit-learn has no types
         *,
-        method: Method = "br-rerank",
+        method: MethodName = "br-rerank",
         preset: Preset = "best",
         optimize: Objective = "set-accuracy",
         labels_by: LabelsBy = "each",

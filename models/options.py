@@ -9,10 +9,10 @@ from setwise.models.calibration.noisy_history import Noise, checked_noise
 from setwise.models.parameters import check_parameters
 from setwise.models.sets.decisions import OBJECTIVES, Objective
 
-Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
-METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
-MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank")
-RERANKING_METHODS: tuple[Method, ...] = ("br-rerank", "cbm-rerank")
+MethodName = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
+METHODS: tuple[MethodName, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
+MIXTURE_METHODS: tuple[MethodName, ...] = ("cbm", "cbm-rerank")
+RERANKING_METHODS: tuple[MethodName, ...] = ("br-rerank", "cbm-rerank")
 
 LabelsBy = Literal["each", "clusters"]
 LABELS_BY: tuple[LabelsBy, ...] = ("each", "clusters")
@@ -172,7 +172,7 @@ class TrainingOptions:
     """
 
     preset: Preset = "best"
-    method: Method = "br-rerank"
+    method: MethodName = "br-rerank"
     optimize: Objective = "set-accuracy"
     n_candidates: int = 10
     n_folds: int = 5
@@ -186,6 +186,11 @@ class TrainingOptions:
     seed: int = 0
     n_jobs: int | None = None
     noise: Noise | None = None
+
+    @property
+    def reranks(self) -> bool:
+        """Whether a calibrator ranks the candidates, and not the method's own score."""
+        return self.method in RERANKING_METHODS
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -218,7 +223,7 @@ def preset_of(options: TrainingOptions, n_documents: int) -> Extras:
     """Return the extras of the preset; of few documents, ``"best"`` reranks as ``"fast"`` does."""
     extras = PRESETS[options.preset]
     few = options.preset == "best" and n_documents < MIN_DOCUMENTS_BEST
-    if few and options.method in RERANKING_METHODS:
+    if few and options.reranks:
         return PRESETS["fast"]._replace(n_fits=extras.n_fits, beginnings=extras.beginnings)
     return extras
 
@@ -230,7 +235,7 @@ def extras_of(
     extras = preset_of(options, n_documents)
     if options.experts == "boosted":
         extras = extras._replace(n_fits=1, experts="boosted")
-    if options.method in RERANKING_METHODS:
+    if options.reranks:
         voters = tuple(name for name in extras.voters if dense or name not in DENSE_VOTERS)
         return extras._replace(voters=voters)
     if options.method in MIXTURE_METHODS:

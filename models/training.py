@@ -25,7 +25,6 @@ from setwise.models.calibration.choice import ChosenCalibrator, choose_calibrato
 from setwise.models.calibration.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
 from setwise.models.calibration.losses import shifted_target
 from setwise.models.calibration.noisy_history import RowRates
-from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.capacity import check_room, rows_at_once
 from setwise.models.data.dataset_files import MIN_TRAINING_DOCUMENTS
 from setwise.models.data.datasets import Dataset, check_dataset
@@ -37,22 +36,14 @@ from setwise.models.data.text import TextVectorizer
 from setwise.models.evaluation.automation import AUTOMATION_TARGETS, automation_at
 from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.labels.binary_relevance import BinaryRelevance
-from setwise.models.labels.clustered_relevance import ClusteredRelevance
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.labels.scaling import as_rows, no_features
+from setwise.models.methods import METHODS, method_of
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
-from setwise.models.mixtures.proposals import (
-    Proposal,
-    propose_given,
-    propose_marginal,
-    propose_mixture,
-    propose_voted,
-)
+from setwise.models.mixtures.proposals import Proposal
 from setwise.models.options import (
-    MIXTURE_METHODS,
     PRESETS,
-    RERANKING_METHODS,
     TrainingOptions,
     TrainingWarning,
     extras_of,
@@ -168,66 +159,29 @@ def fit_base(
         If there is too little data to learn from, or too much for the available memory.
     """
     report = progress or _silent
-    _check(dataset, options)
+    _check(dataset)
+    method = method_of(dataset, options)
     whole = options.optimize != "set-accuracy"
     check_room(dataset.n, len(dataset.label_names), whole=whole)
     report(0.0, "features")
     vectorizer, scaler, X = fit_features(dataset, options)
     report(0.05, "binary relevance on all documents")
-    if dataset.answers is not None:
-        # Truth may name labels that the answers do not know.
-        answered = dataset.label_names[: dataset.answers.n_labels]
-        answers = dataset.answers.in_columns_of(answered, dataset.label_names)
-        dataset = replace(dataset, answers=answers)
-    base, penalised, read = _base(dataset, X, options, sample_weight)
+    scores = method.label_scores(X, sample_weight)
     if folds is None:
         folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)
     extras = extras_of(options, dense=scaler is not None and scaler.dense, n_documents=dataset.n)
-    mixture = options.method in MIXTURE_METHODS
-    end = 0.5 if mixture else 0.95
     logits = out_of_fold_logits(
-        penalised,
-        read,
+        scores.for_folds,
+        scores.read,
         dataset.Y,
         folds,
-        _part(report, 0.4 * end, end),
+        _part(report, 0.4 * method.scored, method.scored),
         sample_weight=sample_weight,
         n_jobs=options.n_jobs,
     )
-    if dataset.answers is not None:
-        without = dataset.texts is None and dataset.X is None
-        proposal = propose_given(
-            options.n_candidates,
-            dataset.answers,
-            X,
-            dataset.Y,
-            () if without else extras.voters,
-            margins=extras.margins,
-        )
-        report(end, "candidates and their features")
-    elif mixture:
-        report(end, "mixture on all documents")
-        proposal = propose_mixture(
-            options.n_candidates,
-            X,
-            dataset.Y,
-            n_components=options.n_components,
-            union=options.method == "cbm-rerank",
-            n_jobs=options.n_jobs,
-            seed=options.seed,
-            n_fits=extras.n_fits,
-            experts=extras.experts,
-            voters=extras.voters,
-            margins=extras.margins,
-        )
-        report(0.6, "mixtures, candidates and their features")
-    else:
-        proposal = (
-            propose_voted(options.n_candidates, X, dataset.Y, extras.voters, margins=extras.margins)
-            if extras.voters
-            else propose_marginal(options.n_candidates, X, dataset.Y)
-        )
-        report(end, "candidates and their features")
+    report(method.scored, method.stage)
+    proposal = method.proposal(X, extras)
+    report(method.proposed, "candidates and their features")
     with warnings.catch_warnings():
         # The fit on all documents has already warned about the number of components.
         warnings.simplefilter("ignore", ComponentWarning)
@@ -240,30 +194,10 @@ def fit_base(
             source=proposal.for_folds,
             features=proposal.features,
             voters=proposal.voters,
-            answers=dataset.answers,
+            answers=scores.answers,
             n_jobs=options.n_jobs,
         )
-    return FittedBase(vectorizer, scaler, X, base, proposal, rows)
-
-
-def _base(
-    dataset: Dataset,
-    X: csr_array,
-    options: TrainingOptions,
-    sample_weight: NDArray[np.float64] | None,
-) -> tuple[BinaryRelevance | GivenScores, BinaryRelevance | GivenScores, csr_array | ModelAnswers]:
-    """Return label scores fitted on all documents, unfitted ones for folds, and what they read."""
-    if dataset.answers is not None:
-        scores = GivenScores().fit(dataset.answers, dataset.Y, sample_weight)
-        return scores, clone(scores), dataset.answers
-    kind = ClusteredRelevance if options.labels_by == "clusters" else BinaryRelevance
-    base = kind(
-        alpha=options.alpha,
-        l1_ratio=options.l1_ratio,
-        n_jobs=options.n_jobs,
-        random_state=options.seed,
-    ).fit(X, dataset.Y, sample_weight)
-    return base, base.for_folds(), X
+    return FittedBase(vectorizer, scaler, X, scores.base, proposal, rows)
 
 
 def _label_calibrator(options: TrainingOptions) -> LabelCalibrator:
@@ -303,7 +237,7 @@ def assemble(
         reranker=SetReranker(
             clone(proposal.features).fit(X, Y),
             chosen.calibrator,
-            by_confidence=options.method in RERANKING_METHODS,
+            by_confidence=options.reranks,
         ),
         curve=AnnouncedCurve.fit(
             announced.uncorrected[first], announced.right[first], rates=rows.rates
@@ -347,20 +281,13 @@ def assemble(
     return replace(predictor, version=version, calibrator_version=calibrator_version)
 
 
-def _check(dataset: Dataset, options: TrainingOptions) -> None:
+def _check(dataset: Dataset) -> None:
     if dataset.n < MIN_TRAINING_DOCUMENTS:
         raise ValueError(
             f"{dataset.n} documents are too few to train on; give at least {MIN_TRAINING_DOCUMENTS}"
         )
     if dataset.Y.nnz == 0:
         raise ValueError("no document carries a label; give labelled documents")
-    if dataset.answers is not None and options.method in MIXTURE_METHODS:
-        raise ValueError(
-            f"the method {options.method!r} has its own label scores; with another model's answers "
-            "use 'br-rerank' or 'br'"
-        )
-    if dataset.answers is not None and options.labels_by == "clusters":
-        raise ValueError("another model's answers score the labels: leave out label clusters")
 
 
 def fit_features(
@@ -377,11 +304,10 @@ def fit_features(
         if scaler.active:
             return None, scaler, scaler.transform(exact)
         return None, None, as_rows(dataset.X)
-    # Mixtures use whole words only: the cost of their steps grows with the number of features.
-    mixture = options.method in MIXTURE_METHODS
+    whole_words = METHODS[options.method].whole_words
     vectorizer = TextVectorizer(
         bigrams=options.bigrams,
-        beginnings=0 if mixture else PRESETS[options.preset].beginnings,
+        beginnings=0 if whole_words else PRESETS[options.preset].beginnings,
         first_line_twice=True,
     ).fit(dataset.texts)
     if vectorizer.rare_share_ > MOST_RARE:
@@ -441,7 +367,7 @@ def _announced(
     rows: CrossFitted, confidence: NDArray[np.float64], options: TrainingOptions
 ) -> _Announced:
     candidates, right = rows.candidates, rows.correct
-    by_confidence = options.method in RERANKING_METHODS
+    by_confidence = options.reranks
     if by_confidence or options.optimize != "set-accuracy":
         order = announced_order(candidates, confidence, by_confidence=by_confidence)
         candidates, right, confidence = candidates.reorder(order), right[order], confidence[order]

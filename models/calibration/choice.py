@@ -28,7 +28,6 @@ from setwise.models.calibration.robust_calibrators import (
 )
 from setwise.models.calibration.sampling import effective_rows
 from setwise.models.options import (
-    RERANKING_METHODS,
     CalibratorName,
     TrainingOptions,
     TrainingWarning,
@@ -82,12 +81,12 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
     contenders = {name: available[name] for name in names}
     confidences = cross_validate(contenders, rows, options.n_jobs)
     shown = np.arange(len(rows.correct))
-    if options.method not in RERANKING_METHODS:
+    if not options.reranks:
         shown = rows.candidates.doc_indptr[:-1]
     losses = {name: _losses(rows, confidence) for name, confidence in confidences.items()}
     brier = {name: float(np.mean(loss[shown])) for name, loss in losses.items()}
     best = min(names, key=lambda name: (brier[name], names.index(name)))
-    if options.method in RERANKING_METHODS:
+    if options.reranks:
         first = rows.candidates.doc_indptr[:-1]
         totals = {name: np.add.reduceat(loss, first) for name, loss in losses.items()}
         alike = [name for name in names if _is_alike(totals[name] - totals[best])]

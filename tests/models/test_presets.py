@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from setwise.models import methods
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
 from setwise.models.options import (
+    METHODS,
     MIN_DOCUMENTS_BEST,
     PRESETS,
     PUBLISHED_CALIBRATORS,
@@ -28,6 +30,10 @@ def test_a_document_alone_is_judged_as_in_a_batch() -> None:
         alone = model.predict(data.X[i : i + 1])
         start, end = together.candidates.doc_indptr[i : i + 2]
         np.testing.assert_allclose(alone.confidence, together.confidence[start:end], atol=1e-5)
+
+
+def test_each_method_has_a_class() -> None:
+    assert tuple(methods.METHODS) == METHODS
 
 
 def test_the_best_preset_is_the_default() -> None:
