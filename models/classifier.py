@@ -47,6 +47,7 @@ from setwise.models.options import (
     LabelsBy,
     MethodName,
     Preset,
+    TextsBy,
     TrainingOptions,
     TrainingWarning,
 )
@@ -73,7 +74,8 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         Any scikit-learn classifier takes the place of Setwise's own label scores, see
         `ForeignClassifier`; voters and calibrators stay. It is never part of what `save` writes:
         the artifact is of kind ``external``, and the service is sent the classifier's scores.
-    method, preset, optimize, labels_by, experts, n_candidates, n_folds, calibrator, n_jobs
+    method, preset, optimize, labels_by, texts_by, experts
+    n_candidates, n_folds, calibrator, n_jobs
         See `TrainingOptions`.
     noise : mapping, optional
         Error rates of the annotators, ``{"ann": {"alpha": 0.3}, "*": {"alpha":
@@ -120,6 +122,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         preset: Preset = "best",
         optimize: Objective = "set-accuracy",
         labels_by: LabelsBy = "each",
+        texts_by: TextsBy = "words",
         experts: Experts = "linear",
         n_candidates: int = 10,
         n_folds: int = 5,
@@ -133,6 +136,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         self.preset = preset
         self.optimize = optimize
         self.labels_by = labels_by
+        self.texts_by = texts_by
         self.experts = experts
         self.n_candidates = n_candidates
         self.n_folds = n_folds
@@ -327,6 +331,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             method=self.method,
             optimize=self.optimize,
             labels_by=self.labels_by,
+            texts_by=self.texts_by,
             experts=self.experts,
             n_candidates=self.n_candidates,
             n_folds=self.n_folds,

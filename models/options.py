@@ -17,6 +17,9 @@ RERANKING_METHODS: tuple[MethodName, ...] = ("br-rerank", "cbm-rerank")
 LabelsBy = Literal["each", "clusters"]
 LABELS_BY: tuple[LabelsBy, ...] = ("each", "clusters")
 
+TextsBy = Literal["words", "characters"]
+TEXTS_BY: tuple[TextsBy, ...] = ("words", "characters")
+
 Experts = Literal["linear", "boosted"]
 EXPERTS: tuple[Experts, ...] = ("linear", "boosted")
 
@@ -111,6 +114,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "method": METHODS,
     "optimize": OBJECTIVES,
     "labels_by": LABELS_BY,
+    "texts_by": TEXTS_BY,
     "experts": EXPERTS,
 }
 
@@ -154,6 +158,9 @@ class TrainingOptions:
     labels_by : {"each", "clusters"}
         ``"clusters"`` scores labels by `ClusteredRelevance` instead of binary relevance, for
         many labels. Not with a mixture or another model's answers.
+    texts_by : {"words", "characters"}
+        ``"characters"`` also reads runs of characters inside words, for short or misspelt texts,
+        in place of word prefixes: `TextVectorizer`. Not with a mixture.
     n_components : int or None
         Components of the mixture, at least 1; None takes 25 or 100, whichever gives rows set aside
         the higher likelihood; of boosted experts 25.
@@ -180,6 +187,7 @@ class TrainingOptions:
     alpha: Literal["auto"] | float = "auto"
     l1_ratio: float = 0.5
     labels_by: LabelsBy = "each"
+    texts_by: TextsBy = "words"
     n_components: int | None = None
     experts: Experts = "linear"
     bigrams: bool = False
@@ -204,6 +212,11 @@ class TrainingOptions:
             raise ValueError(
                 f"the method {self.method!r} has a mixture, which needs a score by each label; "
                 "label clusters are for 'br-rerank' and 'br'"
+            )
+        if self.texts_by == "characters" and self.method in MIXTURE_METHODS:
+            raise ValueError(
+                f"the method {self.method!r} has a mixture, which reads whole words; characters "
+                "are for 'br-rerank' and 'br'"
             )
         if self.experts == "boosted" and self.method not in MIXTURE_METHODS:
             raise ValueError(

@@ -69,7 +69,8 @@ class SetPredictor:
     vectorizer : TextVectorizer or None
         Set if the model reads texts, alone or beside answers.
     trained_features : bool ndarray of shape (n_features,)
-        Whether the feature occurred in a training document.
+        Whether the feature occurred in a training document; never for n-grams, since parts of
+        unknown words are no knowledge.
     support : Support
         Which documents are like those of the training.
     base : BinaryRelevance or GivenScores
@@ -220,7 +221,7 @@ class SetPredictor:
         confidence = coherent_confidence(ranked, confidence)
         if self.curve is not None:
             confidence = self.curve.correct(ranked, confidence)
-        n_features = _count_trained(rows, self.trained_features)
+        n_features = count_trained(rows, self.trained_features)
         if answers is not None:
             n_features += answers.statements()
         return SetPredictions(
@@ -427,7 +428,7 @@ def _sort_columns(
 
 
 @njit(cache=True, nogil=True)
-def _count_trained(
+def count_trained(
     rows: SparseRows, trained: NDArray[np.bool_]
 ) -> NDArray[np.int32]:  # pragma: no cover - compiled
     """Count the features of each row that occurred in training."""

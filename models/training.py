@@ -29,6 +29,7 @@ from setwise.models.data.capacity import check_room, rows_at_once
 from setwise.models.data.dataset_files import MIN_TRAINING_DOCUMENTS
 from setwise.models.data.datasets import Dataset, check_dataset
 from setwise.models.data.formats.reviews import GOLD
+from setwise.models.data.rows import SparseRows
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.splits import fold_ids
 from setwise.models.data.support import Support
@@ -48,7 +49,7 @@ from setwise.models.options import (
     TrainingWarning,
     extras_of,
 )
-from setwise.models.predictor import SetPredictor, trained_features
+from setwise.models.predictor import SetPredictor, count_trained, trained_features
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
 from setwise.models.sets.decider import Decider, announced_order
@@ -218,7 +219,10 @@ def assemble(
     ``seconds`` is the training time so far; it is stored in the manifest.
     """
     vectorizer, scaler, X, base, proposal, rows = fitted
-    Y = dataset.Y
+    Y, read = dataset.Y, X if dataset.X is None else dataset.X
+    trained = trained_features(read)
+    if vectorizer is not None:
+        trained[vectorizer.n_named :] = False  # parts of unknown words are no knowledge
     announced = _announced(rows, chosen.confidence, options)
     first = announced.candidates.doc_indptr[:-1]
     predictor = SetPredictor(
@@ -227,8 +231,8 @@ def assemble(
         feature_names=_feature_names(dataset, vectorizer),
         vectorizer=vectorizer,
         scaler=scaler,
-        trained_features=trained_features(X if dataset.X is None else dataset.X),
-        support=_support(dataset, vectorizer, X),
+        trained_features=trained,
+        support=_support(dataset, vectorizer, count_trained(SparseRows.of(read), trained)),
         base=base,
         label_calibrator=_label_calibrator(options).fit(rows.logits, Y),
         voters=proposal.voters,
@@ -304,10 +308,12 @@ def fit_features(
         if scaler.active:
             return None, scaler, scaler.transform(exact)
         return None, None, as_rows(dataset.X)
+    ngrams = options.texts_by == "characters"
     whole_words = METHODS[options.method].whole_words
     vectorizer = TextVectorizer(
         bigrams=options.bigrams,
-        beginnings=0 if whole_words else PRESETS[options.preset].beginnings,
+        beginnings=0 if ngrams or whole_words else PRESETS[options.preset].beginnings,
+        ngrams=ngrams,
         first_line_twice=True,
     ).fit(dataset.texts)
     if vectorizer.rare_share_ > MOST_RARE:
@@ -344,14 +350,15 @@ def _noise_json(
     }
 
 
-def _support(dataset: Dataset, vectorizer: TextVectorizer | None, X: csr_array) -> Support:
+def _support(
+    dataset: Dataset, vectorizer: TextVectorizer | None, known: NDArray[np.int32]
+) -> Support:
     """Return the bounds of the training documents; answers speak of any document."""
     if dataset.kind == "external":
         return Support.of([1])
     if vectorizer is not None and dataset.texts is not None:
-        return Support.of(np.diff(X.indptr), vectorizer.known_share(dataset.texts))
-    rows = X if dataset.X is None else dataset.X
-    return Support.of(np.diff(rows.indptr))
+        return Support.of(known, vectorizer.known_share(dataset.texts))
+    return Support.of(known)
 
 
 class _Announced(NamedTuple):

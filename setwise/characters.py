@@ -135,6 +135,15 @@ def _words_in(match: re.Match[str]) -> list[str]:
     return list(map("".join, pairwise(characters))) if len(characters) > 1 else characters
 
 
+def characters_of(word: str) -> list[str]:
+    """Return the characters of a word, each with the marks on it.
+
+    >>> characters_of("हिन्दी")
+    ['हि', 'न्', 'दी']
+    """
+    return list(word) if word.isascii() else _patterns().character.findall(word)
+
+
 def runs_of(text: str) -> list[str]:
     """Return the words of a text, and as one each what is written without spaces.
 

@@ -21,7 +21,7 @@ FOLD = np.array(
     ],
     dtype=np.uint8,
 )
-_LETTER, _MARK = 1, 2
+_LETTER, MARK = 1, 2
 
 
 def encoded(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -32,7 +32,7 @@ def encoded(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
     joined = b"".join(parts)
     content = np.frombuffer(joined, dtype=np.uint8)
     if not joined.isascii():
-        content = _blanked(content, bounds, _kinds())
+        content = _blanked(content, bounds, kinds())
         content.flags.writeable = False  # like the other branch, so that numba compiles one version
     return content, bounds
 
@@ -44,13 +44,29 @@ def _encoded(text: str) -> bytes:
 
 
 @cache
-def _kinds() -> NDArray[np.uint8]:
+def kinds() -> NDArray[np.uint8]:
     """Return for every code point whether it is a letter or a mark."""
-    kinds = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
-    for run in _LETTERS.finditer("".join(map(chr, range(len(kinds))))):
-        kinds[run.start() : run.end()] = _LETTER
-    kinds[marks()] = _MARK
-    return kinds
+    of_points = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
+    for run in _LETTERS.finditer("".join(map(chr, range(len(of_points))))):
+        of_points[run.start() : run.end()] = _LETTER
+    of_points[marks()] = MARK
+    return of_points
+
+
+@njit(cache=True, nogil=True)
+def code_point(
+    text: NDArray[np.uint8], start: int
+) -> tuple[int, int]:  # pragma: no cover - compiled
+    """Return the character that begins at a byte of UTF-8, and its length in bytes."""
+    first = text[start]
+    if first < 0x80:
+        return np.int64(first), 1  # type: ignore[return-value]  # an integer in compiled code
+    # The first byte gives the length; each further byte holds six bits of the character.
+    length = 2 + (first >= 0xE0) + (first >= 0xF0)
+    character = np.int64(first) & (0x7F >> length)
+    for k in range(start + 1, start + length):
+        character = character << 6 | np.int64(text[k]) & 0x3F
+    return character, length
 
 
 @njit(cache=True, nogil=True)
@@ -67,12 +83,8 @@ def _blanked(
                 in_word = kinds[first] == _LETTER
                 start += 1
                 continue
-            # The first byte gives the length; each further byte holds six bits of the character.
-            length = 2 + (first >= 0xE0) + (first >= 0xF0)
-            character = np.int64(first) & (0x7F >> length)
-            for k in range(start + 1, start + length):
-                character = character << 6 | np.int64(text[k]) & 0x3F
-            in_word = kinds[character] == _LETTER or (in_word and kinds[character] == _MARK)
+            character, length = code_point(text, start)
+            in_word = kinds[character] == _LETTER or (in_word and kinds[character] == MARK)
             if not in_word:
                 out[start : start + length] = ord(" ")
             start += length

@@ -2,8 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise, repeat
+from functools import lru_cache
+from itertools import chain, pairwise, repeat
 from typing import Any, NamedTuple, Self
+from unicodedata import is_normalized
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +14,15 @@ from scipy.sparse import csr_array
 from setwise.characters import words_of
 from setwise.models.compilation import njit
 from setwise.models.data.bits import lowest_bit, without_lowest_bit
-from setwise.models.data.characters import FOLD, encoded
+from setwise.models.data.characters import FOLD, encoded, kinds
 from setwise.models.data.rows import SparseRows
-from setwise.models.data.words import MAX_WORD_LENGTH, index_words, number_words
+from setwise.models.data.words import (
+    MAX_WORD_LENGTH,
+    index_words,
+    ngrams_of,
+    number_ngrams,
+    number_words,
+)
 from setwise.models.estimator import Estimator, check_fitted
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredNames, StoredParameters
@@ -22,6 +30,7 @@ from setwise.models.storage.state import Lengths, StoredPart
 
 _DOCUMENTS_AT_ONCE = 1024  # bounds the tokens in memory
 _TINY_CORPUS = 50  # with fewer documents every word is known
+MOST_NGRAMS = 100_000  # bounds the size of a model
 _BITS, _ONE = 64, np.uint64(1)  # bits of a mark
 
 
@@ -46,6 +55,9 @@ class TextVectorizer(StoredPart, Estimator):
     beginnings : int, default=0
         If positive, word prefixes of this many letters are features too, subject to `min_df`
         like words: inflections and derivations of a word share its prefix.
+    ngrams : bool, default=False
+        Whether the character n-grams of words are features too, instead of prefixes: see
+        `ngrams_of`. The `MOST_NGRAMS` in the most training texts are kept, subject to `min_df`.
     first_line_twice : bool, default=False
         Whether words in the first line count twice if the text has more lines: the first line
         is often a title, a subject or a chief complaint.
@@ -67,13 +79,13 @@ class TextVectorizer(StoredPart, Estimator):
     vocabulary_: list[str]  # the known words, sorted: the first columns
     # The known pairs, sorted: ``first * len(vocabulary_) + second``. The next columns.
     bigrams_: NDArray[np.int64]
-    beginnings_: list[str]  # the known word prefixes, sorted: the last columns
+    parts_: list[str]  # the known prefixes or n-grams of words, sorted: the last columns
     rare_share_: float  # share of the training texts' words that are too rare; not stored
     idf_: NDArray[np.float32]  # inverse document frequencies by column, at least 1
     stored = (
         StoredParameters("params", {"beginnings": (0, MAX_WORD_LENGTH)}),
         StoredNames("vocabulary", "vocabulary_", "words"),
-        StoredNames("beginnings", "beginnings_", "beginnings", least=0),
+        StoredNames("beginnings", "parts_", "parts", least=0),
         StoredArray("bigrams", "bigrams_", np.int64, ("pairs",), low=0),
         StoredArray("idf", "idf_", np.float32, ("features",), low=0.0),
     )
@@ -85,12 +97,14 @@ class TextVectorizer(StoredPart, Estimator):
         bigrams: bool = False,
         bigram_min_df: int = 5,
         beginnings: int = 0,
+        ngrams: bool = False,
         first_line_twice: bool = False,
     ) -> None:
         self.min_df = min_df
         self.bigrams = bigrams
         self.bigram_min_df = bigram_min_df
         self.beginnings = beginnings
+        self.ngrams = ngrams
         self.first_line_twice = first_line_twice
 
     def fit(self, texts: Sequence[str], y: object = None) -> Self:  # noqa: ARG002 - pipelines pass y
@@ -119,18 +133,18 @@ class TextVectorizer(StoredPart, Estimator):
         check_parameters(self)
         if not 0 <= self.beginnings <= MAX_WORD_LENGTH:
             raise ValueError(f"beginnings must be 0 to {MAX_WORD_LENGTH}; it is {self.beginnings}")
+        if self.beginnings and self.ngrams:
+            raise ValueError("n-grams hold beginnings of words: set beginnings to 0")
         documents: Counter[str] = Counter()
-        beginnings: Counter[str] = Counter()
+        parts: Counter[str] = Counter()
         for text in texts:
             words_here = {word for word in words_of(text) if len(word) <= MAX_WORD_LENGTH}
             documents.update(words_here)
-            if self.beginnings:
-                long = [word for word in words_here if len(word) >= self.beginnings]
-                beginnings.update({word[: self.beginnings] for word in long})
+            parts.update(self._parts_of(words_here))
         if not documents:
             raise ValueError("no training text holds a word; give texts of letters or digits")
         least = 1 if len(texts) < _TINY_CORPUS else self.min_df
-        words = [word for word, count in documents.items() if count >= least] or list(documents)
+        words = _frequent(documents, least) or list(documents)
         words.sort()
         counted = sum(map(documents.__getitem__, words))
         self.rare_share_ = 1.0 - counted / documents.total()
@@ -138,14 +152,25 @@ class TextVectorizer(StoredPart, Estimator):
         pairs = self._frequent_pairs(words, texts) if self.bigrams else {}
         self.vocabulary_ = words
         self.bigrams_ = np.array(sorted(pairs), dtype=np.int64)
-        self.beginnings_ = sorted(part for part, count in beginnings.items() if count >= least)
+        known = _frequent(parts, least)
+        if self.ngrams and len(known) > MOST_NGRAMS:
+            known = sorted(known, key=lambda part: (-parts[part], part))[:MOST_NGRAMS]
+        self.parts_ = sorted(known)
         frequencies += [pairs[pair] for pair in self.bigrams_.tolist()]
-        frequencies += [beginnings[part] for part in self.beginnings_]
+        frequencies += [parts[part] for part in self.parts_]
         inverse = np.log((1.0 + len(texts)) / (1.0 + np.array(frequencies))) + 1.0
         self.idf_ = inverse.astype(np.float32)
         self.n_features_in_ = 1
         self._index_words()
         return self
+
+    def _parts_of(self, words: set[str]) -> set[str]:
+        """Return the parts of a text's words that may be features."""
+        if self.ngrams:
+            return set(chain.from_iterable(map(_ngrams, words)))
+        if self.beginnings:
+            return {word[: self.beginnings] for word in words if len(word) >= self.beginnings}
+        return set()
 
     def _frequent_pairs(self, words: list[str], texts: Sequence[str]) -> dict[int, int]:
         """Count the texts that hold each pair of neighbouring known words."""
@@ -161,7 +186,12 @@ class TextVectorizer(StoredPart, Estimator):
 
     def _index_words(self) -> None:
         self._index = index_words(self.vocabulary_)
-        self._beginnings_index = index_words(self.beginnings_)
+        self._parts_index = index_words(self.parts_)
+
+    @property
+    def n_named(self) -> int:
+        """Number of columns that people can read: all but those of n-grams."""
+        return len(self.vocabulary_) + len(self.bigrams_) + (0 if self.ngrams else len(self.parts_))
 
     def transform(self, texts: Sequence[str]) -> csr_array:
         """Turn texts into vectors.
@@ -223,14 +253,14 @@ class TextVectorizer(StoredPart, Estimator):
             texts = [repeat_first_line(text) for text in texts]
         content, bounds = encoded(texts)
         numbers, word_bounds = number_words(content, bounds, FOLD, self._index)
-        beginnings = numbers[:0]
-        if self.beginnings_:
-            beginnings, _ = number_words(
-                content, bounds, FOLD, self._beginnings_index, self.beginnings
-            )
+        parts, part_bounds = numbers[:0], word_bounds
+        if self.ngrams:
+            parts, part_bounds = number_ngrams(content, bounds, FOLD, kinds(), self._parts_index)
+        elif self.parts_:
+            parts, _ = number_words(content, bounds, FOLD, self._parts_index, self.beginnings)
         indices, values, indptr = _weigh(
-            (numbers, beginnings),
-            word_bounds,
+            (numbers, parts),
+            (word_bounds, part_bounds),
             len(self.vocabulary_),
             self.bigrams_,
             self.idf_,
@@ -240,7 +270,7 @@ class TextVectorizer(StoredPart, Estimator):
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002 - scikit-learn's signature
         """Return the feature names in column order.
 
-        Words as they are, pairs as "first second" and prefixes as "first*".
+        Words as they are, pairs as "first second", prefixes as "first*", n-grams as `ngrams_of`.
 
         Returns
         -------
@@ -250,21 +280,21 @@ class TextVectorizer(StoredPart, Estimator):
         words = self.vocabulary_
         firsts, seconds = np.divmod(self.bigrams_, len(words))
         pairs = [f"{words[a]} {words[b]}" for a, b in zip(firsts, seconds, strict=True)]
-        beginnings = [f"{part}*" for part in self.beginnings_]
-        return np.array([*words, *pairs, *beginnings], dtype=object)
+        parts = self.parts_ if self.ngrams else [f"{part}*" for part in self.parts_]
+        return np.array([*words, *pairs, *parts], dtype=object)
 
     @classmethod
     def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted vectorizer."""
         vectorizer = cls(**fields["parameters"])
-        vectorizer.vocabulary_, vectorizer.beginnings_ = fields["vocabulary"], fields["beginnings"]
+        vectorizer.vocabulary_, vectorizer.parts_ = fields["vocabulary"], fields["beginnings"]
         vectorizer.bigrams_, vectorizer.idf_ = fields["bigrams"], fields["idf"]
         vectorizer.n_features_in_ = 1
-        n_words, n_pairs, n_parts = lengths["words"], lengths["pairs"], lengths["beginnings"]
+        n_words, n_pairs, n_parts = lengths["words"], lengths["pairs"], lengths["parts"]
         if len(vectorizer.idf_) != n_words + n_pairs + n_parts:
             raise ValueError(
                 f"idf has shape {vectorizer.idf_.shape}, but there are {n_words} words, "
-                f"{n_pairs} pairs and {n_parts} beginnings"
+                f"{n_pairs} pairs and {n_parts} parts of words"
             )
         rising = (vectorizer.bigrams_[1:] > vectorizer.bigrams_[:-1]).all()
         if not rising or vectorizer.bigrams_.max(initial=0) >= n_words**2:
@@ -278,6 +308,16 @@ class TextVectorizer(StoredPart, Estimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
         return tags
+
+
+def _frequent(counts: Counter[str], least: int) -> list[str]:
+    """Return what is in enough texts; a word that was cut while normalised is no name."""
+    return [name for name, count in counts.items() if count >= least and is_normalized("NFC", name)]
+
+
+@lru_cache(100_000)  # words repeat
+def _ngrams(word: str) -> tuple[str, ...]:
+    return tuple(ngrams_of(word))
 
 
 def repeat_first_line(text: str) -> str:
@@ -305,21 +345,19 @@ class _WordTally(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _weigh(
-    columns_of_words: tuple[NDArray[np.int32], NDArray[np.int32]],
-    bounds: NDArray[np.int64],
+    columns: tuple[NDArray[np.int32], NDArray[np.int32]],
+    bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
     n_words: int,
     bigrams: NDArray[np.int64],
     idf: NDArray[np.float32],
 ) -> tuple[
     NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]
 ]:  # pragma: no cover - compiled
-    """Turn word and prefix numbers (-1: unknown) into rows of tf-idf.
-
-    There are as many prefixes as words, or none.
-    """
-    numbers, beginnings = columns_of_words
-    n = len(bounds) - 1
-    capacity = len(numbers) * (1 + (len(bigrams) > 0)) + len(beginnings)
+    """Turn numbers of words and of their parts (-1: unknown), in order, into rows of tf-idf."""
+    numbers, parts = columns
+    word_bounds, part_bounds = bounds
+    n = len(word_bounds) - 1
+    capacity = len(numbers) * (1 + (len(bigrams) > 0)) + len(parts)
     indices = np.empty(capacity, np.int32)
     values = np.empty(capacity, np.float32)
     indptr = np.zeros(n + 1, np.int64)
@@ -331,8 +369,9 @@ def _weigh(
     )
     end = 0
     for row in range(n):
-        words = slice(bounds[row], bounds[row + 1])
-        _count_columns(numbers[words], beginnings[words], n_words, bigrams, tally)
+        words = numbers[word_bounds[row] : word_bounds[row + 1]]
+        of_words = parts[part_bounds[row] : part_bounds[row + 1]]
+        _count_columns(words, of_words, n_words, bigrams, tally)
         first = end
         squares = 0.0
         for group in range(len(tally.groups)):
@@ -341,11 +380,11 @@ def _weigh(
             while places:
                 place = group * _BITS + lowest_bit(places)
                 places = without_lowest_bit(places)
-                columns = tally.marks[place]
+                marked = tally.marks[place]
                 tally.marks[place] = 0
-                while columns:
-                    column = place * _BITS + lowest_bit(columns)
-                    columns = without_lowest_bit(columns)
+                while marked:
+                    column = place * _BITS + lowest_bit(marked)
+                    marked = without_lowest_bit(marked)
                     weight = np.float64(idf[column])
                     if tally.counts[column] > 1:
                         weight *= 1.0 + np.log(tally.counts[column])
@@ -364,13 +403,13 @@ def _weigh(
 @njit(cache=True, nogil=True)
 def _count_columns(
     numbers: NDArray[np.int32],
-    beginnings: NDArray[np.int32],
+    parts: NDArray[np.int32],
     n_words: int,
     bigrams: NDArray[np.int64],
     tally: _WordTally,
 ) -> None:  # pragma: no cover - compiled
     """Count the occurrences of each known column in a text."""
-    for part in beginnings:
+    for part in parts:
         if part >= 0:
             _count(n_words + len(bigrams) + part, tally)
     for position in range(len(numbers)):

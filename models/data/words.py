@@ -1,21 +1,27 @@
 """Maps the words of encoded texts to numbers, in compiled code."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.characters import characters_of
 from setwise.models.compilation import njit
+from setwise.models.data.characters import MARK, code_point
 
 _FNV_PRIME = np.uint64(0x100000001B3)
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _NUMBER_BITS = np.uint64(32)
 _NUMBER_MASK = np.uint64(0xFFFFFFFF)
-_DOT, _PLUS, _HASH, _ZERO, _NINE = map(np.uint8, b".+#09")
+_DOT, _PLUS, _HASH, _ZERO, _NINE, _STAR = map(np.uint8, b".+#09*")
+_MOST_BYTES = 4  # of a letter in UTF-8
 
 MAX_WORD_LENGTH = 100
 """Longer runs are encoded attachments or run-on text, not words, which reach 80 letters."""
+
+SHORTEST_NGRAM, LONGEST_NGRAM = 3, 5
+"""Characters of an n-gram, with one for each end of the word that it reaches."""
 
 
 class WordIndex(NamedTuple):
@@ -193,3 +199,125 @@ def number_words(
             count += 1
         word_bounds[row + 1] = count
     return numbers[:count], word_bounds
+
+
+def ngrams_of(word: str) -> Iterator[str]:
+    """Yield the character n-grams of a word, but no whole word; stars stand for any letters.
+
+    >>> list(ngrams_of("rash"))
+    ['ra*', 'ras*', '*ras*', '*ash*', '*ash', '*sh']
+    """
+    characters = characters_of(word)
+    padded = ["", *characters, ""]
+    for start in range(len(characters)):
+        for size in range(SHORTEST_NGRAM, min(LONGEST_NGRAM, len(padded) - start) + 1):
+            inside, end = padded[max(start, 1) : start + size], start + size
+            if len(inside) - (end == len(padded)) < len(characters):
+                yield f"{'*' * (start > 0)}{''.join(inside)}{'*' * (end < len(padded))}"
+
+
+@njit(cache=True, nogil=True)
+def number_ngrams(
+    text: NDArray[np.uint8],
+    bounds: NDArray[np.int64],
+    fold: NDArray[np.uint8],
+    kinds: NDArray[np.uint8],
+    index: WordIndex,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:  # pragma: no cover - compiled
+    """Return the numbers of the known n-grams of encoded texts, as `ngrams_of` names them.
+
+    Parameters
+    ----------
+    text, bounds, fold : ndarray
+        As for `number_words`.
+    kinds : uint8 ndarray
+        Of `setwise.models.data.characters.kinds`.
+    index : WordIndex
+        Of the n-grams.
+
+    Returns
+    -------
+    numbers : int32 ndarray
+        The numbers of the known n-grams of all words of at most `MAX_WORD_LENGTH` letters.
+    ngram_bounds : int64 ndarray of shape (n + 1,)
+        Where each text begins in ``numbers``.
+    """
+    most = LONGEST_NGRAM - SHORTEST_NGRAM + 1  # no character begins more
+    numbers = np.empty(most * (bounds[-1] - bounds[0]), dtype=np.int32)
+    ngram_bounds = np.zeros(len(bounds), dtype=np.int64)
+    starts = np.empty(MAX_WORD_LENGTH + 1, dtype=np.int64)
+    count = 0
+    for row in range(len(bounds) - 1):
+        k, stop = bounds[row], bounds[row + 1]
+        while k < stop:
+            if fold[text[k]] == 0:
+                k += 1
+                continue
+            start = k
+            while _letter_inside(text, k, stop, fold) != 0:
+                k += 1
+            k += _signs_behind(text, k, stop, fold)
+            n = _find_characters(text, start, k, kinds, starts)
+            count += _number_windows(text, starts[: n + 1], fold, index, numbers[count:])
+        ngram_bounds[row + 1] = count
+    return numbers[:count], ngram_bounds
+
+
+@njit(cache=True, nogil=True)
+def _number_windows(
+    text: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    fold: NDArray[np.uint8],
+    index: WordIndex,
+    numbers: NDArray[np.int32],
+) -> int:  # pragma: no cover - compiled
+    """Write the numbers of a word's known n-grams; return how many there are."""
+    n, count = len(starts) - 1, 0
+    key = np.empty(_MOST_BYTES * MAX_WORD_LENGTH + 2, dtype=np.uint8)
+    for window in range(n):  # the first begins before the word
+        first = max(window - 1, 0)
+        value, length = _FNV_OFFSET, 0
+        if window > 0:
+            key[0], length = _STAR, 1
+            value = (value ^ np.uint64(_STAR)) * _FNV_PRIME
+        for last in range(first + 1, min(window + LONGEST_NGRAM - 1, n) + 1):
+            for place in range(starts[last - 1], starts[last]):
+                sign = text[place]
+                key[length] = fold[sign] if fold[sign] != 0 else sign
+                value = (value ^ np.uint64(key[length])) * _FNV_PRIME
+                length += 1
+            key[length] = _STAR
+            for at_end in range(1 + (last == n)):
+                size = last - window + 1 + at_end
+                if last - first == n or not SHORTEST_NGRAM <= size <= LONGEST_NGRAM:
+                    continue
+                whole = value if at_end else (value ^ np.uint64(_STAR)) * _FNV_PRIME
+                whole ^= whole >> _NUMBER_BITS
+                number = _look_up(key, 0, length + 1 - at_end, whole, fold, index)
+                if number >= 0:
+                    numbers[count] = number
+                    count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _find_characters(
+    text: NDArray[np.uint8],
+    start: int,
+    end: int,
+    kinds: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+) -> int:  # pragma: no cover - compiled
+    """Write where the characters of a word begin and end; return their number, 0 if too long."""
+    letters = count = 0
+    while start < end:
+        character, length = code_point(text, start)
+        letters += 1
+        if letters > MAX_WORD_LENGTH:
+            return 0
+        if count == 0 or kinds[character] != MARK:
+            starts[count] = start
+            count += 1
+        start += length
+    starts[count] = end
+    return count

@@ -253,9 +253,16 @@ def label_columns(predictor: SetPredictor, labels: Sequence[str]) -> list[int]:
 
 
 def _coefficients(predictor: SetPredictor) -> csr_array:
-    """Return the coefficients (n_labels, n_features), all 0 if another model scores labels."""
+    """Return the coefficients (n_labels, n_features) of features that people can read.
+
+    Those of n-grams are 0, as are all if another model scores labels.
+    """
     if isinstance(predictor.base, BinaryRelevance):
-        return predictor.base.added_by_features()
+        coef = predictor.base.added_by_features()
+        if predictor.vectorizer is not None and predictor.vectorizer.ngrams:
+            coef = coef.copy()
+            coef.data[coef.indices >= predictor.vectorizer.n_named] = 0.0
+        return coef
     n_labels, none = len(predictor.label_names), np.zeros(0, dtype=np.int32)
     shape = (n_labels, len(predictor.feature_names))
     return csr_array((none, none, np.zeros(n_labels + 1, dtype=np.int32)), shape=shape)

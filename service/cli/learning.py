@@ -116,6 +116,13 @@ def train(
             "labels, by clusters of them."
         ),
     ] = "each",
+    texts_by: Annotated[
+        str,
+        typer.Option(
+            help="words, or characters: also runs of characters inside words, for short or "
+            "misspelt texts."
+        ),
+    ] = "words",
     experts: Annotated[
         str,
         typer.Option(
@@ -191,7 +198,16 @@ def train(
 
     if number and not external:
         raise CommandError("--number needs --external")
-    options = _options(method, preset, optimize, labels_by, experts, seed=seed, jobs=jobs)
+    options = _options(
+        method,
+        preset,
+        optimize,
+        labels_by=labels_by,
+        texts_by=texts_by,
+        experts=experts,
+        seed=seed,
+        jobs=jobs,
+    )
     cluster = cluster_of(engine, scheduler, jobs)
     layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
     layout = replace(layout, least_documents=least_documents)
@@ -243,13 +259,21 @@ def _options(
     method: str,
     preset: str,
     optimize: str,
-    labels_by: str,
-    experts: str,
     *,
+    labels_by: str,
+    texts_by: str,
+    experts: str,
     seed: int,
     jobs: int | None,
 ) -> "TrainingOptions":
-    from setwise.models.options import EXPERTS, LABELS_BY, METHODS, PRESETS, TrainingOptions
+    from setwise.models.options import (
+        EXPERTS,
+        LABELS_BY,
+        METHODS,
+        PRESETS,
+        TEXTS_BY,
+        TrainingOptions,
+    )
     from setwise.models.sets.decisions import OBJECTIVES
 
     return TrainingOptions(
@@ -257,6 +281,7 @@ def _options(
         preset=one_of(tuple(PRESETS), preset, "preset"),
         optimize=one_of(OBJECTIVES, optimize, "objective"),
         labels_by=one_of(LABELS_BY, labels_by, "label scoring"),
+        texts_by=one_of(TEXTS_BY, texts_by, "text reading"),
         experts=one_of(EXPERTS, experts, "experts"),
         seed=seed,
         n_jobs=jobs,

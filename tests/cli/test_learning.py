@@ -618,6 +618,10 @@ def test_commands_on_the_database_load_no_learner():
             ["train", "x", "--out", "y", "--optimize", "recall"],
             "unknown objective 'recall'; the objectives are set-accuracy, f1, hamming,",
         ),
+        (
+            ["train", "x", "--out", "y", "--texts-by", "letters"],
+            "unknown text reading 'letters'; the text readings are words, characters",
+        ),
         (["train", "x", "--out", "y", "--preset", "slow"], "unknown preset 'slow'; the presets "),
         (["predict", "x", "y", "--depth", "3"], "No such option: --depth"),
     ],

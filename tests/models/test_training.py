@@ -1,13 +1,17 @@
 """Training end to end: what is chosen, what small and odd data give, what stays apart."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from setwise.models.calibration.choice import MIN_DOCUMENTS_TREES
+from setwise.models.classifier import SetClassifier
 from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.documents import PredictionInput
+from setwise.models.evaluation.explanation import describe_model, weigh_terms
 from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.storage.artifacts import load, save
@@ -220,10 +224,67 @@ def test_only_the_best_preset_without_a_mixture_reads_beginnings_of_words(
     assert found.vectorizer.first_line_twice
 
 
+@pytest.fixture(scope="module")
+def of_characters():
+    return quietly(texts(), TrainingOptions(preset="fast", texts_by="characters", n_jobs=1))
+
+
+def test_a_model_of_characters_is_saved_whole(of_characters, tmp_path):
+    save(of_characters, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    new = [*texts(seed=1).texts, "fevr and couggh", "", "Übelkeit 患者"]
+    first, second = (model.predict_texts(new) for model in (of_characters, loaded))
+    assert (first.confidence == second.confidence).all()
+    assert (first.marginals == second.marginals).all()
+    assert (first.known_features == second.known_features).all()
+    assert (first.supported == second.supported).all()
+    assert loaded.manifest["training"]["texts_by"] == "characters"
+
+
+def test_parts_of_words_are_no_knowledge_of_a_text_and_no_reason(of_characters):
+    known = of_characters.predict_texts(["fever cough", "feverish coughs"])
+    assert known.known_features.tolist() == [2, 0]
+    assert known.supported.tolist() == [True, False]
+    learnt = describe_model(of_characters, n_terms=1000)
+    words = {term.name for label in learnt.labels for term in label.terms}
+    assert words
+    assert words <= set(of_characters.vectorizer.vocabulary_)
+    document = of_characters.read([PredictionInput("fevers and cough")]).rows.to_matrix()
+    (terms,) = weigh_terms(of_characters, document, ["label 0"])
+    assert {term.name for term in terms} <= {"cough"}
+    assert of_characters.base.decision_function(document).argmax() == 0
+
+
+SCRIPTS = {
+    "Latin": ("Fieber Husten", "Ausschlag Juckreiz"),
+    "Greek": ("πυρετός βήχας", "εξάνθημα φαγούρα"),
+    "Devanagari": ("बुखार खाँसी", "चकत्ते खुजली"),
+    "Arabic": ("حُمّى سُعال", "طَفَح حِكّة"),
+    "Hangul": ("발열 기침", "발진 가려움"),
+    "Thai": ("มีไข้และไอ", "มีผื่นคัน"),
+}
+
+
+def test_characters_of_six_writing_systems_tell_obvious_documents_apart():
+    groups = [(script, kind) for script in SCRIPTS for kind in (0, 1)]
+    rows = [place % len(groups) for place in range(20 * len(groups))]
+    documents = [SCRIPTS[groups[row][0]][groups[row][1]] for row in rows]
+    labels = [[f"{groups[row][0]} {groups[row][1]}"] for row in rows]
+    model = SetClassifier(preset="fast", texts_by="characters", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        model.fit(documents, labels)
+    assert model.predict_set(documents[: len(groups)]) == [
+        tuple(row) for row in labels[: len(groups)]
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
         ({"method": "magic"}, "method must be one of .*, cbm-rerank, not 'magic'"),
+        ({"texts_by": "letters"}, "texts_by must be one of words, characters, not 'letters'"),
+        ({"texts_by": "characters", "method": "cbm"}, "a mixture, which reads whole words"),
         ({"experts": "oracles"}, "experts must be one of linear, boosted, not 'oracles'"),
         ({"experts": "boosted"}, "the method 'br-rerank' has no mixture; boosted experts are for"),
         ({"calibrator": "platt"}, "calibrator must be one of auto"),

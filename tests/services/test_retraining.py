@@ -249,14 +249,18 @@ def test_a_fit_learns_from_the_history_and_the_reviews_but_not_from_what_certifi
         (decided(31, 9, text=known[1]["text"], audit_role="certification", kind="audit"), None)
     )
     target = tmp_path / "model"
-    found = analysis.fit_again(rows, history, OLD, preset="paper", target=target, report=no_report)
+    serving = replace(OLD, summary={**OLD.summary, "training": {"texts_by": "characters"}})
+    found = analysis.fit_again(
+        rows, history, serving, preset="paper", target=target, report=no_report
+    )
     assert found == {
         "documents": 218 + 31,
         "earlier": 218,
         "reviewed": 31,
         "left_out": {"they were drawn to certify": 1},
     }
-    assert load(target).manifest["training"]["preset"] == "paper"
+    training = load(target).manifest["training"]
+    assert (training["preset"], training["texts_by"]) == ("paper", "characters")
 
 
 @pytest.mark.filterwarnings("ignore::setwise.TrainingWarning")

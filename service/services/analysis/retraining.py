@@ -18,7 +18,14 @@ from setwise.models.data.documents import read_documents
 from setwise.models.data.formats.reviews import GOLD, reviewed_lines
 from setwise.models.data.lines import DataError
 from setwise.models.evaluation.metrics import training_remark
-from setwise.models.options import EXPERTS, LABELS_BY, METHODS, Preset, TrainingOptions
+from setwise.models.options import (
+    EXPERTS,
+    LABELS_BY,
+    METHODS,
+    TEXTS_BY,
+    Preset,
+    TrainingOptions,
+)
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
 from setwise.service.domain.annotators import Rates
@@ -236,5 +243,6 @@ def _options(serving: ModelVersion | None, preset: str | None) -> TrainingOption
         method=next((method for method in METHODS if method == summary.get("method")), METHODS[1]),
         preset=next((name for name in get_args(Preset) if name == named), "fast"),
         labels_by=next((way for way in LABELS_BY if way == before.get("labels_by")), "each"),
+        texts_by=next((way for way in TEXTS_BY if way == before.get("texts_by")), "words"),
         experts=next((kind for kind in EXPERTS if kind == before.get("experts")), "linear"),
     )

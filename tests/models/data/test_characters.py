@@ -1,6 +1,7 @@
 """Compiled code finds the words that Python finds, in any script."""
 
 import json
+import unicodedata
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.characters import has_word, marks, placed_words, runs_of, words_of
-from setwise.models.data.characters import FOLD, encoded
-from setwise.models.data.words import index_words, number_words
+from setwise.models.data.characters import FOLD, encoded, kinds
+from setwise.models.data.words import (
+    MAX_WORD_LENGTH,
+    index_words,
+    ngrams_of,
+    number_ngrams,
+    number_words,
+)
 
 ANY_TEXT = st.text(st.characters(codec=None, categories=None), max_size=40)
 # Marks, signs, digits and letters of scripts with and without spaces, next to each other.
@@ -48,6 +55,38 @@ def test_every_character_of_two_planes_is_taken_as_by_python():
 def test_every_mark_after_a_letter_is_taken_as_by_python():
     texts = [f"a{chr(point)}b" for point in [*range(0x300), *marks()]]
     assert words_in(texts) == [storable(words_of(text)) for text in texts]
+
+
+def windows(word):
+    """Return the n-grams of a word by sliding a window over its letters, with their marks."""
+    letters = []
+    for character in word:
+        if letters and unicodedata.category(character)[0] == "M":
+            letters[-1] += character
+        else:
+            letters.append(character)
+    padded = ["", *letters, ""]
+    found = []
+    for size in (3, 4, 5):
+        for start in range(len(padded) - size + 1):
+            inside = "".join(padded[start : start + size])
+            rest = "*" * (start > 0), "*" * (start + size < len(padded))
+            found += [inside.join(rest)] * (inside != word)
+    return found
+
+
+@given(ANY_TEXT | HARD_TEXT | st.just(99 * "a" + "\u0301b a" + 99 * "\u0301"))
+@settings(deadline=None)
+def test_compiled_code_finds_the_ngrams_of_any_text(text):
+    words = [word for word in words_of(text) if len(word) <= MAX_WORD_LENGTH]
+    expected = sorted(run for word in words for run in windows(word))
+    assert sorted(run for word in words for run in ngrams_of(word)) == expected
+    storable_runs = [run for run in expected if storable([run]) == [run]]
+    known = sorted(set(storable_runs))
+    content, bounds = encoded([text, text])
+    numbers, ends = number_ngrams(content, bounds, FOLD, kinds(), index_words(known))
+    for start, end in pairwise(ends):
+        assert sorted(known[number] for number in numbers[start:end]) == storable_runs
 
 
 @given(ANY_TEXT | HARD_TEXT)

@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from setwise.models.classifier import SetClassifier
+from setwise.models.data import text as text_module
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.text import TextVectorizer
 from setwise.models.options import TrainingWarning
+from setwise.spelling import spelled
 
 TEXTS = [
     "Fever and cough; no rash.",
@@ -35,7 +37,7 @@ def known(vectorizer, texts):
 # scikit-learn's common checks do not test estimators of strings; this is their gist.
 def test_constructors_store_and_clones_forget():
     chosen = {"min_df": 3, "bigrams": True, "bigram_min_df": 4}
-    chosen |= {"beginnings": 5, "first_line_twice": True}
+    chosen |= {"beginnings": 5, "ngrams": False, "first_line_twice": True}
     vectorizer = TextVectorizer(**chosen)
     assert vectorizer.get_params() == chosen
     assert vectorizer.fit(TEXTS) is vectorizer
@@ -110,6 +112,40 @@ def test_pairs_and_beginnings_do_not_mix():
     assert found == ["cough", "fever", "fever cough", "coug*", "feve*"]
     by_name = dict(zip(found, row.data, strict=True))
     assert by_name["feve*"] > by_name["fever"]  # twice and once, both in two texts
+
+
+def test_ngrams_equal_those_of_scikit_learn():
+    windows = CountVectorizer(analyzer="char_wb", ngram_range=(3, 5)).build_analyzer()
+
+    def analyze(text):
+        words = re.findall(WORD, text.lower())
+        runs = [run for word in words for run in windows(word) if run.strip() != word]
+        return [*words, *(f"*{run}*".replace("* ", "").replace(" *", "") for run in runs)]
+
+    texts = [*TEXTS, "Feverish fieberhaft fevers", "Fieberkrämpfe E11.9 c++"] * 10
+    theirs = TfidfVectorizer(analyzer=analyze, sublinear_tf=True, min_df=2).fit(texts)
+    ours = TextVectorizer(ngrams=True).fit(texts)
+    names = ours.get_feature_names_out().tolist()
+    assert sorted(names) == theirs.get_feature_names_out().tolist()
+    order = [names.index(name) for name in theirs.get_feature_names_out()]
+    fresh = [*TEXTS, "fieberfrei, fevrish, cou", "Fibre", "E11.8", ""]
+    np.testing.assert_allclose(
+        ours.transform(fresh).toarray()[:, order], theirs.transform(fresh).toarray(), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("ngrams", [False, True])
+def test_no_name_has_a_twin_that_looks_like_it(ngrams):
+    texts = ["a" * shift + " fie\u0301vre" * 40 for shift in range(8)] * 8
+    names = TextVectorizer(ngrams=ngrams).fit(texts).get_feature_names_out().tolist()
+    assert len(set(map(spelled, names))) == len(names)
+
+
+def test_the_ngrams_of_most_texts_are_kept(monkeypatch):
+    monkeypatch.setattr(text_module, "MOST_NGRAMS", 4)
+    vectorizer = TextVectorizer(ngrams=True).fit(["fever fevers", "fever rash"])
+    assert vectorizer.parts_ == ["*er", "*eve*", "*ever", "*ever*"]
+    assert vectorizer.n_named == 3
 
 
 def test_words_of_a_first_line_count_twice_if_more_lines_follow():
@@ -199,6 +235,8 @@ def test_bad_arguments_are_refused():
         TextVectorizer().fit(["", "?!"])
     with pytest.raises(ValueError, match="beginnings must be 0 to 100"):
         TextVectorizer(beginnings=-1).fit(TEXTS)
+    with pytest.raises(ValueError, match="n-grams hold beginnings"):
+        TextVectorizer(beginnings=4, ngrams=True).fit(TEXTS)
     with pytest.raises(TypeError, match="not one string"):
         TextVectorizer().fit("fever")
     with pytest.raises(TypeError, match="text 1 is of type NoneType"):

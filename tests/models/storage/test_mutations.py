@@ -50,6 +50,10 @@ MODELS = {
         corpora.texts(150),
         TrainingOptions(preset="paper", labels_by="clusters", n_folds=2, alpha=1e-3, n_jobs=1),
     ),
+    "characters": (
+        corpora.texts(120),
+        TrainingOptions(preset="fast", texts_by="characters", n_jobs=1),
+    ),
     "external": (
         corpora.answered(corpora.texts(120)),
         TrainingOptions(preset="fast", optimize="f1", n_jobs=1),
