@@ -3,7 +3,7 @@
 The trees are extremely randomised [1]_: each node splits at the best of some random thresholds. A
 document's votes are the shares of the label sets among the training documents in its leaves. No
 tree sees every fold, so the votes on the documents of a fold come from the trees that left the
-fold out: one forest is enough for cross-fitting.
+fold out: one forest is enough for cross-fitting, and unless documents are few for service.
 
 References
 ----------
@@ -11,6 +11,7 @@ References
 """
 
 import warnings
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
 
 # Share of the folds that a tree leaves out, as a bootstrap leaves out rows.
 _SHARE_LEFT_OUT = 0.37
-# Votes of smaller leaves are no better, and their trees twice as large.
+# Votes of smaller leaves are no better, and their trees twice as large, unless documents are few.
 _LEAST_IN_LEAF = 2
+_FEW = 500
 # Features tried for a split, in square roots of their number.
 _ROOTS_TRIED = 2.0
 # Splits distinguish the most frequent label sets, which bounds the time and memory of a fit; leaves
@@ -63,6 +65,8 @@ class ForestVotes(StoredPart, Estimator):
     Parameters
     ----------
     n_trees : int, default 200
+        Of fewer than 500 documents half as many vote, which saw all of them, and three quarters
+        as many in cross-fitting.
     max_documents : int, default 8192
         Maximum number of documents of a tree, which bounds time and memory; more are sampled at
         random.
@@ -102,33 +106,18 @@ class ForestVotes(StoredPart, Estimator):
 
         Parameters, result and errors are those of `NeighbourVotes.fit_folds`.
         """
-        from sklearn.tree import ExtraTreeClassifier  # noqa: PLC0415 - predicting needs none of it
-
         check_parameters(self)
         rng = np.random.default_rng(self.random_state)
+        few = X.shape[0] < _FEW
         dense = X.toarray()
-        classes = _classes(set_of, n_sets)
-        absent = _draw_folds(folds, self.n_trees, rng)
-        n_tried = min(round(_ROOTS_TRIED * X.shape[1] ** 0.5), X.shape[1])
-        trees = []
-        for left_out in absent:
-            rows = np.flatnonzero(~np.isin(folds, left_out))
-            if len(rows) > self.max_documents:
-                rows = np.sort(rng.permutation(rows)[: self.max_documents])
-            seen = dense[rows]
-            tree = ExtraTreeClassifier(
-                max_features=n_tried,
-                min_samples_leaf=_LEAST_IN_LEAF,
-                random_state=int(rng.integers(np.iinfo(np.int32).max)),
-            )
-            with warnings.catch_warnings():
-                # Most label sets may have one document.
-                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-                tree.fit(seen, classes[rows])
-            trees.append(_read_tree(tree, seen, set_of[rows], n_sets))
-        self.forest_ = _join(trees)
+        n_judging = max(3 * self.n_trees // 4, 1) if few else self.n_trees
+        absent = _draw_folds(folds, n_judging, rng)
+        seen = (np.flatnonzero(~np.isin(folds, left_out)) for left_out in absent)
+        forest = self.forest_ = self._grow(dense, set_of, n_sets, seen, rng)
+        if few:  # two fifths of them are too many to leave out in service
+            every = (np.arange(len(dense)) for _ in range(_half(self.n_trees)))
+            self.forest_ = self._grow(dense, set_of, n_sets, every, rng)
         self.n_sets_, self.n_features_ = n_sets, X.shape[1]
-        forest = self.forest_
 
         def hold_out(part: Rows) -> NDArray[np.float32]:
             without = np.array([folds[part[0]] in left_out for left_out in absent])
@@ -136,6 +125,35 @@ class ForestVotes(StoredPart, Estimator):
             return _vote(SparseRows.of(X[part]), forest._replace(nodes=nodes), n_sets)
 
         return hold_out
+
+    def _grow(
+        self,
+        X: NDArray[np.float32],
+        set_of: NDArray[np.int32],
+        n_sets: int,
+        rows_of_trees: Iterable[NDArray[np.int64]],
+        rng: np.random.Generator,
+    ) -> Forest:
+        from sklearn.tree import ExtraTreeClassifier  # noqa: PLC0415 - predicting needs none of it
+
+        classes = _classes(set_of, n_sets)
+        n_tried = min(round(_ROOTS_TRIED * X.shape[1] ** 0.5), X.shape[1])
+        trees = []
+        for rows in rows_of_trees:
+            if len(rows) > self.max_documents:
+                rows = np.sort(rng.permutation(rows)[: self.max_documents])  # noqa: PLW2901
+            seen = X[rows]
+            tree = ExtraTreeClassifier(
+                max_features=n_tried,
+                min_samples_leaf=1 if len(X) < _FEW else _LEAST_IN_LEAF,
+                random_state=int(rng.integers(np.iinfo(np.int32).max)),
+            )
+            with warnings.catch_warnings():
+                # Most label sets may have one document.
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+                tree.fit(seen, classes[rows], check_input=False)
+            trees.append(_read_tree(tree, seen, set_of[rows], n_sets))
+        return _join(trees)
 
     def vote(self, rows: SparseRows) -> NDArray[np.float32]:
         """Return the weights of all sets for each document, shape (n_documents, n_sets)."""
@@ -146,8 +164,8 @@ class ForestVotes(StoredPart, Estimator):
     def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted voter."""
         voter = cls(**fields["parameters"])
-        if lengths["trees"] != voter.n_trees:
-            raise ValueError(f"it counts {lengths['trees']} trees, not {voter.n_trees}")
+        if lengths["trees"] not in {voter.n_trees, _half(voter.n_trees)}:
+            raise ValueError(f"it counts {lengths['trees']} trees, not {voter.n_trees} or half")
         voter.forest_ = Forest(
             restored_nodes(fields),
             fields["leaf_indptr"],
@@ -156,6 +174,11 @@ class ForestVotes(StoredPart, Estimator):
         )
         voter.n_sets_, voter.n_features_ = lengths["sets"], lengths["features"]
         return voter
+
+
+def _half(n_trees: int) -> int:
+    """Return how many trees vote in service if documents are few."""
+    return max(n_trees // 2, 1)
 
 
 def _draw_folds(
@@ -194,7 +217,7 @@ def _read_tree(
     feature[place[inner]] = tree.tree_.feature[inner]
     child[place[inner]] = place[left[inner]]
     split[place[inner]] = _just_above(tree.tree_.threshold[inner])
-    leaf = place[tree.apply(rows)]
+    leaf = place[tree.tree_.apply(rows)]
     listed = set_of >= 0
     cells, counts = np.unique(leaf[listed] * n_sets + set_of[listed], return_counts=True)
     node, sets = np.divmod(cells, n_sets)

@@ -28,12 +28,12 @@ def trees(monkeypatch):
     fitted = []
 
     class Watched(ExtraTreeClassifier):
-        def fit(self, X, y):
+        def fit(self, X, y, **options):
             self.rows_seen = X
             fitted.append(self)
-            return super().fit(X, y)
+            return super().fit(X, y, **options)
 
-    monkeypatch.setattr(forest_votes, "ExtraTreeClassifier", Watched)
+    monkeypatch.setattr("sklearn.tree.ExtraTreeClassifier", Watched)
     return fitted
 
 
@@ -55,8 +55,14 @@ def mean_probability(trees, rows, set_of):
     return total / len(trees)
 
 
+@pytest.fixture
+def many(monkeypatch):
+    """Have as many documents as one forest is enough for."""
+    monkeypatch.setattr(forest_votes, "_FEW", 0)
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_votes_are_the_mean_probabilities_of_the_trees(trees, seed):
+def test_votes_are_the_mean_probabilities_of_the_trees(trees, seed, many):
     X, set_of, folds = corpus(seed=seed)
     voter = ForestVotes(N_TREES)
     voter.fit_folds(X, set_of, N_SETS, folds)
@@ -65,6 +71,19 @@ def test_votes_are_the_mean_probabilities_of_the_trees(trees, seed):
     for rows in (X, new):
         expected = mean_probability(trees, rows.toarray(), set_of)
         np.testing.assert_allclose(voter.vote(SparseRows.of(rows)), expected, atol=1e-6)
+
+
+def test_trees_that_saw_all_of_few_documents_vote_on_new_ones(trees):
+    X, set_of, folds = corpus()
+    voter = ForestVotes(N_TREES)
+    voter.fit_folds(X, set_of, N_SETS, folds)
+    new, _, _ = corpus(seed=10)
+    serving = [tree for tree in trees if len(tree.rows_seen) == X.shape[0]]
+    assert (len(serving), len(trees)) == (N_TREES // 2, 5 * N_TREES // 4)
+    expected = mean_probability(serving, new.toarray(), set_of)
+    np.testing.assert_allclose(voter.vote(SparseRows.of(new)), expected, atol=1e-6)
+    restored = ForestVotes.from_state(*voter.get_state())
+    np.testing.assert_array_equal(restored.vote(SparseRows.of(new)), voter.vote(SparseRows.of(new)))
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 5, 10])
