@@ -57,9 +57,9 @@ class Journey(Recorder):
         password = {"password": "a sentence that only Cem knows"}
         self.cem = self.call(f"POST {people}", ADA, cem | password)["id"]
         dora = {"login": "dora", "name": "Dora Diaz", "role": "reviewer"}
-        invited = {"person_id": self.call(f"POST {people}", ADA, dora)["id"]}
-        self.call(f"POST {one}/invite", ADA, {"days": 7}, **invited)
-        self.call(f"PATCH {one}", ADA, {"role": "lead"}, **invited)
+        body = {"person_id": self.call(f"POST {people}", ADA, dora)["id"]}
+        self.call(f"POST {one}/invite", ADA, {"days": 7}, **body)
+        self.call(f"PATCH {one}", ADA, {"role": "lead"}, **body)
         self.call(f"GET {people}", ADA)
 
     def register_models(self) -> None:
@@ -93,7 +93,7 @@ class Journey(Recorder):
 
     def write_policies(self) -> None:
         """Try segments under fixed thresholds; then ask for a certificate."""
-        certified = {
+        body = {
             "target_accuracy": 0.9,
             "risk": 0.1,
             "threshold": {"mode": "certified"},
@@ -113,12 +113,12 @@ class Journey(Recorder):
         }
         version = self.call(f"GET {ADMIN}/policy", ROSA)["version"]
         change = f"PUT {ADMIN}/policy"
-        for policy in (certified, segmented):
+        for policy in (body, segmented):
             version = self.call(change, ADA, policy, if_match=version, another=True)["version"]
         self.predict()
         self.call(f"GET {ADMIN}/policy/segments", ROSA)
         self.compare_models()
-        self.call(change, ADA, certified, if_match=version)
+        self.call(change, ADA, body, if_match=version)
 
     def predict(self) -> None:
         """Send documents of each form."""
@@ -200,28 +200,28 @@ class Journey(Recorder):
     def correct(self) -> None:
         """Report outcomes, comment on documents, and have some decided again."""
         document, one = "/v1/documents/{prediction_id}", "/v1/predictions/{prediction_id}/outcome"
-        sent, answered = self.sent, self.answered
+        body, answered_body = self.sent, self.answered
         for label in ("J18.9", "J18,9"):
             outcome = {"labels": [label], "source": "billing"}
-            self.call(f"POST {one}", BILLING, outcome, another=True, **sent)
-        self.call(f"GET {one}s", BILLING, **sent)
+            self.call(f"POST {one}", BILLING, outcome, another=True, **body)
+        self.call(f"GET {one}s", BILLING, **body)
         question = {"text": "Is the date right?", "kind": "flagged"}
-        thread = self.call(f"POST {document}/comments", ROSA, question, **answered)["id"]
+        thread = self.call(f"POST {document}/comments", ROSA, question, **answered_body)["id"]
         self.call("GET /v1/documents/new-comments", ANN)
         answer = {"text": "It is.", "kind": "resolved", "thread": thread}
-        self.call(f"POST {document}/comments", ANN, answer, **answered)
-        self.call(f"GET {document}/comments", ANN, **answered)
+        self.call(f"POST {document}/comments", ANN, answer, **answered_body)
+        self.call(f"GET {document}/comments", ANN, **answered_body)
         call = {"reason": "The patient called: it was the left knee."}
-        self.call(f"POST {document}/reopen", ROSA, call, another=True, **sent)
+        self.call(f"POST {document}/reopen", ROSA, call, another=True, **body)
         page = {"reason": "I overlooked page two.", "labels": ["J18.9"]}
-        self.call(f"POST {document}/reopen", ANN, page, **answered)
-        ids = [sent["prediction_id"], answered["prediction_id"]]
+        self.call(f"POST {document}/reopen", ANN, page, **answered_body)
+        ids = [body["prediction_id"], answered_body["prediction_id"]]
         for action in (
             {"action": "assign", "ids": ids, "assignee": self.cem},
             {"action": "reopen", "ids": ids, "reason": "The guideline has changed."},
         ):
             self.call("POST /v1/documents/actions", ROSA, action)
-        self.call(f"GET {document}", ROSA, **sent)
+        self.call(f"GET {document}", ROSA, **body)
         self.call("GET /v1/documents/export", ROSA)
         self.call("GET /v1/reviews/recent", ANN)
 

@@ -14,9 +14,9 @@ ERASED = {"predictions": 1, "labels": []}
 
 
 def create(service: Service, **changes: object) -> dict[str, object]:
-    made = service.post("/v1/admin/people", by="admin", json=ANN | changes)
-    assert made.status_code == 201, made.text
-    person: dict[str, object] = made.json()
+    response = service.post("/v1/admin/people", by="admin", json=ANN | changes)
+    assert response.status_code == 201, response.text
+    person: dict[str, object] = response.json()
     return person
 
 
@@ -25,13 +25,13 @@ def test_an_account_is_made_listed_and_changed(service: Service) -> None:
     assert (person["login"], person["role"], person["disabled_at"]) == ("ann", "reviewer", None)
     assert PASSWORD not in str(person)
     assert "password" not in person
-    listed = service.get("/v1/admin/people", by="auditor").json()
-    assert listed == {"items": [person], "next_cursor": None, "limit": 1}
+    body = service.get("/v1/admin/people", by="auditor").json()
+    assert body == {"items": [person], "next_cursor": None, "limit": 1}
     address = f"/v1/admin/people/{person['id']}"
     change = {"role": "lead", "disabled": True, "password": "another long password"}
-    changed = service.send("PATCH", address, by="admin", json=change).json()
-    assert (changed["role"], changed["name"]) == ("lead", "Ann Lee")
-    assert changed["disabled_at"]
+    changed_body = service.send("PATCH", address, by="admin", json=change).json()
+    assert (changed_body["role"], changed_body["name"]) == ("lead", "Ann Lee")
+    assert changed_body["disabled_at"]
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_an_account_is_made_listed_and_changed(service: Service) -> None:
 def test_an_account_that_cannot_be_is_refused(
     service: Service, changes: dict[str, object], pointers: list[str]
 ) -> None:
-    refused = service.post("/v1/admin/people", by="admin", json=ANN | changes)
-    assert_problem(refused, 422, "invalid-request", *pointers)
-    assert PASSWORD not in refused.text
-    assert "short" not in refused.json()["detail"].replace("too short", "")
+    response = service.post("/v1/admin/people", by="admin", json=ANN | changes)
+    assert_problem(response, 422, "invalid-request", *pointers)
+    assert PASSWORD not in response.text
+    assert "short" not in response.json()["detail"].replace("too short", "")
 
 
 def test_a_key_is_made_shown_once_and_revoked(service: Service) -> None:
@@ -63,13 +63,13 @@ def test_a_key_is_made_shown_once_and_revoked(service: Service) -> None:
     made = service.post("/v1/admin/keys", by="admin", json=body).json()
     service.secrets["billing"] = made["key"]
     assert service.get("/v1/predictions", by="billing").status_code == 200
-    listed = service.get("/v1/admin/keys", by="auditor")
-    assert made["key"] not in listed.text
-    used = {"last_used_at": made["details"]["created_at"]}  # the clock stands still
-    assert listed.json()["items"][0] == made["details"] | used
+    response = service.get("/v1/admin/keys", by="auditor")
+    assert made["key"] not in response.text
+    used_body = {"last_used_at": made["details"]["created_at"]}  # the clock stands still
+    assert response.json()["items"][0] == made["details"] | used_body
     assert made["details"]["scopes"] == ["predict"]
-    revoked = service.post(f"/v1/admin/keys/{made['details']['id']}/revoke", by="admin").json()
-    assert revoked["revoked_at"]
+    revoked_body = service.post(f"/v1/admin/keys/{made['details']['id']}/revoke", by="admin").json()
+    assert revoked_body["revoked_at"]
     assert_problem(service.get("/v1/predictions", by="billing"), 401, "unauthenticated")
 
 
@@ -78,31 +78,31 @@ def test_a_key_that_cannot_be_is_refused(service: Service) -> None:
         ({"name": "x", "role": "client", "scopes": ["administer"]}, "/scopes"),
         ({"name": "x", "role": "client", "expires_at": "2020-01-01T00:00:00"}, "/expires_at"),
     ):
-        refused = service.post("/v1/admin/keys", by="admin", json=body)
-        assert_problem(refused, 422, "invalid-request", pointer)
+        response = service.post("/v1/admin/keys", by="admin", json=body)
+        assert_problem(response, 422, "invalid-request", pointer)
 
 
 def events(service: Service, query: str = "") -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
+    items: list[dict[str, object]] = []
     cursor = ""
     while True:
         page = service.get(f"/v1/admin/audit?limit=3{query}{cursor}", by="auditor").json()
-        found += page["items"]
+        items += page["items"]
         if page["next_cursor"] is None:
-            return found
+            return items
         cursor = f"&cursor={page['next_cursor']}"
 
 
 def test_the_trail_tells_who_did_what_from_where_to_which_version(service: Service) -> None:
     service.predict("0.3")
     task = service.post("/v1/reviews/claim", by="reviewer").json()
-    done = service.post(
+    response = service.post(
         f"/v1/reviews/{task['id']}/complete",
         by="reviewer",
         json={"labels": ["a"]},
         headers={"If-Match": str(task["version"]), "X-Request-ID": "mine"},
     )
-    assert done.status_code == 200
+    assert response.status_code == 200
     event = events(service)[0]
     assert event["action"] == "review.completed"
     assert event["subject"] == task["id"]
@@ -136,12 +136,12 @@ def test_a_document_is_erased_on_request(service: Service) -> None:
     made = service.get("/v1/predictions", by="client").json()["items"][0]
     body = {"document_id": made["document_id"]}
     assert service.post("/v1/admin/erasures", by="admin", json=body).json() == ERASED
-    kept = service.get(f"/v1/predictions/{made['id']}", by="client").json()
-    assert kept == made | {"document_id": None}
-    refused = service.post("/v1/admin/erasures", by="admin", json={"document_id": ""})
-    assert_problem(refused, 422, "invalid-request", "/document_id")
+    kept_body = service.get(f"/v1/predictions/{made['id']}", by="client").json()
+    assert kept_body == made | {"document_id": None}
+    response = service.post("/v1/admin/erasures", by="admin", json={"document_id": ""})
+    assert_problem(response, 422, "invalid-request", "/document_id")
     for both_or_none in ({}, {"document_id": "a", "prediction_id": made["id"]}):
-        refused = service.post("/v1/admin/erasures", by="admin", json=both_or_none)
-        assert_problem(refused, 422, "invalid-request", "")
+        response = service.post("/v1/admin/erasures", by="admin", json=both_or_none)
+        assert_problem(response, 422, "invalid-request", "")
     by_id = {"prediction_id": made["id"]}
     assert service.post("/v1/admin/erasures", by="admin", json=by_id).json() == ERASED

@@ -25,24 +25,24 @@ def _put(service: Service, path: str, body: Any, by: str = "admin", **headers: s
 
 
 def test_a_group_is_made_changed_and_read(service: Service) -> None:
-    made = _put(service, "groups/coders", {"name": "Coders", "noise": FIXED})
-    assert made.status_code == 200, made.text
-    assert made.headers["etag"].startswith('"1.')
-    body = made.json()
+    response = _put(service, "groups/coders", {"name": "Coders", "noise": FIXED})
+    assert response.status_code == 200, response.text
+    assert response.headers["etag"].startswith('"1.')
+    body = response.json()
     assert body["noise"] == FIXED
     assert (body["usable"], body["estimate"], body["findings"]) == (True, None, [])
     assert service.get("/v1/admin/groups/coders", by="lead").json() == body
-    changed = _put(service, "groups/coders", {"name": "All coders"}, If_Match='"1"').json()
-    assert changed["noise"] == dict.fromkeys(FIXED) | {"mode": "estimated"}
-    assert (changed["version"], changed["usable"]) == (2, False)
-    assert [one["kind"] for one in changed["findings"]] == [
+    changed_body = _put(service, "groups/coders", {"name": "All coders"}, If_Match='"1"').json()
+    assert changed_body["noise"] == dict.fromkeys(FIXED) | {"mode": "estimated"}
+    assert (changed_body["version"], changed_body["usable"]) == (2, False)
+    assert [one["kind"] for one in changed_body["findings"]] == [
         "too-few-gold-right",
         "too-few-gold-wrong",
     ]
-    listed = service.get("/v1/admin/groups", by="auditor").json()["items"]
-    assert [one["id"] for one in listed] == ["coders", "default"]
-    again = {name: changed[name] for name in ("name", "noise")}
-    assert _put(service, "groups/coders", again).json()["noise"] == changed["noise"]
+    items = service.get("/v1/admin/groups", by="auditor").json()["items"]
+    assert [one["id"] for one in items] == ["coders", "default"]
+    again = {name: changed_body[name] for name in ("name", "noise")}
+    assert _put(service, "groups/coders", again).json()["noise"] == changed_body["noise"]
 
 
 def test_somebody_is_put_into_a_group_from_the_next_answer_on(service: Service) -> None:
@@ -56,10 +56,10 @@ def test_somebody_is_put_into_a_group_from_the_next_answer_on(service: Service) 
     assert (after.json()["group"], after.json()["version"]) == ("coders", 1)
     same = _put(service, f"annotators/{who}", {"group": "coders"}).json()
     assert same == after.json(), "nothing has changed"
-    refused = _put(service, f"annotators/{who}", {"group": "none"})
-    assert_problem(refused, 422, "invalid-request", "/group")
-    listed = service.get("/v1/admin/annotators", by="auditor").json()["items"]
-    assert {one["name"]: one["group"] for one in listed} == {
+    response = _put(service, f"annotators/{who}", {"group": "none"})
+    assert_problem(response, 422, "invalid-request", "/group")
+    items = service.get("/v1/admin/annotators", by="auditor").json()["items"]
+    assert {one["name"]: one["group"] for one in items} == {
         "Ann": "coders",
         "admin": "default",
         "lead": "default",
@@ -81,8 +81,8 @@ def _decide(service: Service, by: str, seconds: float = 20) -> None:
 
 def test_an_annotator_is_shown_with_what_they_did(service: Service) -> None:
     _decide(service, "reviewer")
-    listed = service.get("/v1/admin/annotators", by="lead").json()["items"]
-    (shown,) = [one for one in listed if one["name"] == "reviewer"]
+    items = service.get("/v1/admin/annotators", by="lead").json()["items"]
+    (shown,) = [one for one in items if one["name"] == "reviewer"]
     assert (shown["answers"], shown["blind_answers"]) == (1, 0)
     assert (shown["alpha"], shown["beta"]) == (None, None)
     assert shown["agreements"] == {"read_again": 0, "contradicted": 0, "rate": None}
@@ -91,8 +91,8 @@ def test_an_annotator_is_shown_with_what_they_did(service: Service) -> None:
     for days, decisions in ((2, 0), (4, 1)):
         recent = service.get(f"/v1/admin/annotators/{shown['id']}?days={days}", by="lead").json()
         assert recent["pace"]["decisions"] == decisions
-    refused = service.get("/v1/admin/annotators?days=0", by="lead")
-    assert_problem(refused, 422, "invalid-request", "/query/days")
+    response = service.get("/v1/admin/annotators?days=0", by="lead")
+    assert_problem(response, 422, "invalid-request", "/query/days")
 
 
 _FIGURES = ("answers", "blind_answers", "mean_seconds", "last_answer_at", "pace", "agreements")
@@ -113,16 +113,16 @@ def test_figures_of_a_person_are_shown_to_whom_the_setting_allows_and_to_them(
     _decide(service, "reviewer")
     _decide(service, "lead")
     for by in ("lead", "admin", "auditor"):
-        listed = service.get("/v1/admin/annotators", by=by).json()["items"]
-        shown = {one["name"]: one for one in listed}
-        assert service.get(f"/v1/admin/annotators/{shown['lead']['id']}", by=by).json() in listed
+        items = service.get("/v1/admin/annotators", by=by).json()["items"]
+        shown = {one["name"]: one for one in items}
+        assert service.get(f"/v1/admin/annotators/{shown['lead']['id']}", by=by).json() in items
         seen = {
             name for name, one in shown.items() if any(one[each] is not None for each in _FIGURES)
         }
         assert seen == ({"admin", "lead", "reviewer"} if by in see else {by} & set(shown)), by
         assert service.get("/v1/admin/groups/default", by=by).json()["findings"]
-    placed = _put(service, f"annotators/{shown['reviewer']['id']}", {"group": "default"}).json()
-    assert (placed["pace"] is not None) == ("admin" in see), "nor does a change tell them"
+    body = _put(service, f"annotators/{shown['reviewer']['id']}", {"group": "default"}).json()
+    assert (body["pace"] is not None) == ("admin" in see), "nor does a change tell them"
     ann = Caller(service.person("ann", Role.LEAD), "ann", Role.LEAD)
     service.services.annotators.own(ann)
     browser = Browser(service)

@@ -36,8 +36,8 @@ def test_each_document_gets_what_a_call_of_its_own_would_get(service: Service) -
     ]
     for item in items:
         assert service.get(f"/v1/predictions/{item['id']}", by="client").json() == item
-    stored = service.database.contents.predictions[items[0]["id"]]
-    assert stored.document.metadata == {"site": "north"}
+    prediction = service.database.contents.predictions[items[0]["id"]]
+    assert prediction.document.metadata == {"site": "north"}
 
 
 def test_a_score_out_of_range_spoils_no_other_document(service: Service) -> None:
@@ -50,9 +50,9 @@ def test_a_score_out_of_range_spoils_no_other_document(service: Service) -> None
         {"labels": []},
     )
     good, high, twice, empty = response.json()["items"]
-    stored = service.database.contents.predictions
-    assert stored[good["id"]].document == Document(text="0.9", answer={"scores": {"a": 1.0}})
-    assert stored[empty["id"]].document.answer == {"labels": []}
+    predictions = service.database.contents.predictions
+    assert predictions[good["id"]].document == Document(text="0.9", answer={"scores": {"a": 1.0}})
+    assert predictions[empty["id"]].document.answer == {"labels": []}
     assert [error["pointer"] for error in high["errors"]] == ["/documents/1/scores/b~1c"]
     assert [error["pointer"] for error in twice["errors"]] == ["/documents/2/candidates/0/labels/1"]
 
@@ -77,8 +77,8 @@ def test_documents_of_a_batch_have_their_own_priority_and_due_time(service: Serv
         }
     ]
     late = {"documents": [{"text": "0.2", "due_at": "tomorrow"}]}
-    refused = service.post("/v1/predictions/batch", by="client", json=late)
-    assert_problem(refused, 422, "invalid-request", "/documents/0/due_at")
+    refused_response = service.post("/v1/predictions/batch", by="client", json=late)
+    assert_problem(refused_response, 422, "invalid-request", "/documents/0/due_at")
 
 
 def test_a_faulty_document_has_a_problem_in_its_place(service: Service) -> None:
@@ -134,9 +134,9 @@ def test_a_batch_sent_again_under_its_key_gives_the_same_items(service: Service)
     assert again.json() == first.json()
     assert len(service.database.contents.predictions) == 2
     one = '{"text":"0.5"}'
-    meant = f'{{"documents":[{one},{one}]}}'.encode()  # in every release
+    content = f'{{"documents":[{one},{one}]}}'.encode()  # in every release
     assert {digest for _, digest in service.database.contents.idempotency.values()} == {
-        service.services.idempotency.digest(meant).hexdigest()
+        service.services.idempotency.digest(content).hexdigest()
     }
     (other, added) = _batch(service, {"text": "0.6"}, {"text": "0.5"}, headers=headers).json()[
         "items"
@@ -165,8 +165,8 @@ def test_the_key_of_a_batch_meets_no_key_of_a_single_request(
 
 def test_a_document_of_a_batch_with_a_key_can_be_erased(service: Service) -> None:
     _batch(service, {"id": "one", "text": "0.3"}, headers={"Idempotency-Key": "k"})
-    erased = service.post("/v1/admin/erasures", by="admin", json={"document_id": "one"})
-    assert erased.json() == {"predictions": 1, "labels": []}
+    response = service.post("/v1/admin/erasures", by="admin", json={"document_id": "one"})
+    assert response.json() == {"predictions": 1, "labels": []}
 
 
 def test_the_key_of_a_batch_meets_no_key_of_a_line_of_a_file() -> None:

@@ -37,17 +37,17 @@ class Held:
 
     def __init__(self, service: Service, holder: str | None) -> None:
         self.service = service
-        self.prediction = made = suggesting()
+        self.prediction = new_prediction = suggesting()
         other = prediction()
-        self.task: ReviewTask = replace(task(made), kind=ReviewKind.OVERLAP)
+        self.task: ReviewTask = replace(task(new_prediction), kind=ReviewKind.OVERLAP)
         if holder is not None:
             self.task = self.task.claimed(holder, START, timedelta(minutes=15))
-        first = replace(task(made), state=ReviewState.WAITING)
+        first = replace(task(new_prediction), state=ReviewState.WAITING)
         hook, of_model = endpoint(), model()
-        message = auto_sent(made, "019b7a0b-0000-7000-9000-0000000000dd")
-        sent = delivery(message, hook)
-        compared = ComparedAnswer(
-            "019b7a0b-0000-7000-9000-0000000000cc", of_model.id, made.id, ("a",), 0.5,
+        message = auto_sent(new_prediction, "019b7a0b-0000-7000-9000-0000000000dd")
+        sent_delivery = delivery(message, hook)
+        comparison = ComparedAnswer(
+            "019b7a0b-0000-7000-9000-0000000000cc", of_model.id, new_prediction.id, ("a",), 0.5,
             Decision.REVIEW, Reason.BELOW_THRESHOLD, False, False, START,
         )  # fmt: skip
         wanted = {"what": "predictions", "format": "jsonl"}
@@ -55,24 +55,24 @@ class Held:
         with service.files.create(f"jobs/{exported}/result/00000000.jsonl") as sink:
             sink.write(SUGGESTED.encode())
         with service.database() as transaction:
-            add_predictions(transaction, made, other)
+            add_predictions(transaction, new_prediction, other)
             transaction.reviews.add_all([first, replace(task(other), kind=ReviewKind.AUDIT)])
             transaction.reviews.add(self.task)
-            transaction.outcomes.add(outcome(made, SUGGESTED))
+            transaction.outcomes.add(outcome(new_prediction, SUGGESTED))
             transaction.models.add(of_model)
-            transaction.comparisons.add_all([compared])
+            transaction.comparisons.add_all([comparison])
             transaction.endpoints.add(hook)
             transaction.outbox.add_all([message])
-            transaction.deliveries.add([sent])
+            transaction.deliveries.add([sent_delivery])
             job = transaction.jobs.get(exported)
             assert job is not None
             transaction.jobs.change(replace(job, state=JobState.SUCCEEDED, finished_at=START))
         self.ids = {
-            "prediction_id": made.id,
+            "prediction_id": new_prediction.id,
             "task_id": first.id,
             "model_id": of_model.id,
             "webhook_id": hook.id,
-            "delivery_id": sent.id,
+            "delivery_id": sent_delivery.id,
             "job_id": exported,
         }
 
@@ -118,11 +118,11 @@ def test_no_address_shows_a_holder_the_suggestion_before_the_answer(
 
 def test_a_refusal_says_what_to_do_and_a_list_leaves_the_document_out(service: Service) -> None:
     held = Held(service, service.key("lead", Role.LEAD))
-    refused = service.get(f"/v1/predictions/{held.prediction.id}", by="lead")
-    assert_problem(refused, 409, "blind-review-held")
-    listed = service.get("/v1/predictions", by="lead").json()["items"]
-    assert len(listed) == 1
-    assert listed[0]["id"] != held.prediction.id
+    response = service.get(f"/v1/predictions/{held.prediction.id}", by="lead")
+    assert_problem(response, 409, "blind-review-held")
+    items = service.get("/v1/predictions", by="lead").json()["items"]
+    assert len(items) == 1
+    assert items[0]["id"] != held.prediction.id
     assert service.get(f"/v1/reviews/{held.task.id}", by="lead").status_code == 200
     queue = {one["id"] for one in service.get("/v1/reviews", by="lead").json()["items"]}
     assert held.task.id in queue
@@ -168,10 +168,10 @@ def test_who_waits_for_a_result_has_read_nothing(service: Service) -> None:
 def test_who_gave_a_task_with_a_suggestion_back_is_not_given_the_blind_one(
     service: Service,
 ) -> None:
-    made = suggesting()
-    first, second = task(made), replace(task(made), kind=ReviewKind.OVERLAP)
+    prediction = suggesting()
+    first, second = task(prediction), replace(task(prediction), kind=ReviewKind.OVERLAP)
     with service.database() as transaction:
-        add_predictions(transaction, made)
+        add_predictions(transaction, prediction)
         transaction.reviews.add_all([first, second])
     for name in ("ann", "ben"):
         service.key(name, Role.REVIEWER)
@@ -182,12 +182,12 @@ def test_who_gave_a_task_with_a_suggestion_back_is_not_given_the_blind_one(
 
 
 def test_who_sent_a_document_is_not_given_its_blind_review(service: Service) -> None:
-    wanted = PolicyChange(
+    change = PolicyChange(
         0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=AuditPlan(certification_rate=1.0)
     )
-    service.services.policy.change(SYSTEM, wanted, None)
-    sent = service.post("/v1/predictions", by="admin", json={"document": {"text": "0.5"}})
-    assert sent.json()["labels"]
+    service.services.policy.change(SYSTEM, change, None)
+    response = service.post("/v1/predictions", by="admin", json={"document": {"text": "0.5"}})
+    assert response.json()["labels"]
     assert service.post("/v1/reviews/claim", by="admin").status_code == 204
     assert service.post("/v1/reviews/claim", by="reviewer").status_code == 200
 
@@ -224,15 +224,15 @@ def test_no_page_shows_a_holder_the_suggestion(service: Service) -> None:
 
 def test_nothing_tells_whether_a_document_was_marked_on_arrival(service: Service) -> None:
     service.predictors.predictor = None
-    made = [
+    new_ids = [
         service.predict(f"Fever and {word}.").json()["id"] for word in ("cough", "pain", "rash")
     ]
     task = service.post("/v1/reviews/claim", by="reviewer").json()
     browser = Browser(service)
     service.person("rosa", Role.REVIEWER)
     browser.sign_in("rosa")
-    ids = {"prediction_id": made[0], "task_id": task["id"]}
-    pages = ["/", "/desk", "/account", f"/documents/{made[0]}", "/answers"]
+    ids = {"prediction_id": new_ids[0], "task_id": task["id"]}
+    pages = ["/", "/desk", "/account", f"/documents/{new_ids[0]}", "/answers"]
 
     def shown(marked: bool) -> dict[str, str]:
         with service.database.engine.begin() as connection:

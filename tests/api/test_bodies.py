@@ -60,10 +60,10 @@ def test_malformed_json_is_refused(service: Service, content: bytes) -> None:
 
 def test_json_that_is_nested_deeply_is_refused(service: Service) -> None:
     for depth in (100, 500, 5_000):
-        nested = b'{"document": {"text": "x"}, "metadata": {"m": %s}}' % (
+        content = b'{"document": {"text": "x"}, "metadata": {"m": %s}}' % (
             b"[" * depth + b"]" * depth
         )
-        assert _post(service, nested).status_code == 422, depth
+        assert _post(service, content).status_code == 422, depth
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -71,20 +71,20 @@ def test_a_gzipped_body_is_unpacked(service: Service, parts: int) -> None:
     body = json.dumps({"document": {"text": "0.5"}}).encode()
     size = -(-len(body) // parts)
     members = [body[start : start + size] for start in range(0, len(body), size)]
-    packed = b"".join(map(gzip.compress, members))
-    assert _post(service, packed, Content_Encoding="gzip").json()["confidence"] == 0.5
-    assert_problem(_post(service, packed[:-1], Content_Encoding="gzip"), 422, "malformed-json")
+    content = b"".join(map(gzip.compress, members))
+    assert _post(service, content, Content_Encoding="gzip").json()["confidence"] == 0.5
+    assert_problem(_post(service, content[:-1], Content_Encoding="gzip"), 422, "malformed-json")
     assert_problem(_post(service, body, Content_Encoding="gzip"), 422, "malformed-json")
-    refused = assert_problem(_post(service, packed, Content_Encoding="br"), 415, UNSUPPORTED)
-    assert "Content-Encoding is br: send it plain or as gzip" in refused["detail"]
+    refused_body = assert_problem(_post(service, content, Content_Encoding="br"), 415, UNSUPPORTED)
+    assert "Content-Encoding is br: send it plain or as gzip" in refused_body["detail"]
 
 
 def test_a_small_body_that_unpacks_to_a_large_one_is_refused(service: Service) -> None:
     bomb = gzip.compress(b" " * 50_000_000)
     assert_problem(_post(service, bomb, Content_Encoding="gzip"), 413, "body-too-large")
     empty = gzip.compress(b"") * 2_000  # each part is cheap to send and takes time
-    refused = assert_problem(_post(service, empty, Content_Encoding="gzip"), 422, "malformed-json")
-    assert "declared as gzip" in refused["detail"]
+    body = assert_problem(_post(service, empty, Content_Encoding="gzip"), 422, "malformed-json")
+    assert "declared as gzip" in body["detail"]
 
 
 @pytest.mark.parametrize("charset", ["iso-8859-1", "utf-16", "Windows-1252"])
@@ -182,20 +182,20 @@ def _converse(
 ) -> tuple[int, dict[str, Any]]:
     """Speak ASGI by hand, for headers that no HTTP client would send."""
     pending = list(chunks)
-    answered: list[Any] = []
+    items: list[Any] = []
 
     async def receive() -> dict[str, Any]:
         body = pending.pop(0)
         return {"type": "http.request", "body": body, "more_body": bool(pending)}
 
     async def send(message: Any) -> None:
-        answered.append(message)
+        items.append(message)
 
     headers = JSON | {"Content-Length": content_length.decode("latin-1")}
     scope = _scope("POST", "/v1/predictions", headers)
     asyncio.run(service.app(scope, receive, send))
-    body = b"".join(message.get("body", b"") for message in answered)
-    return answered[0]["status"], json.loads(body)
+    body = b"".join(message.get("body", b"") for message in items)
+    return items[0]["status"], json.loads(body)
 
 
 def _scope(method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
@@ -233,21 +233,21 @@ KEYED = {"Idempotency-Key": "monday"}
 def test_a_client_that_hangs_up_is_no_fault_of_the_service(
     service: Service, method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
-    answered: list[Any] = []
+    items: list[Any] = []
     pending: list[dict[str, Any]] = [{"type": "http.request", "body": b"{", "more_body": True}]
 
     async def receive() -> dict[str, Any]:
         return pending.pop() if pending else {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
-        answered.append(message)
+        items.append(message)
         if message.get("more_body"):
             raise BrokenPipeError
 
     secret = {"Authorization": f"Bearer {service.secrets['admin']}"}
     with structlog.testing.capture_logs() as lines:
         asyncio.run(service.app(_scope(method, path, secret | headers), receive, send))
-    assert answered[0]["status"] == status
+    assert items[0]["status"] == status
     assert [line for line in lines if line["log_level"] != "info"] == []
     assert not [line for line in lines if line["event"] == "request.failed"]
 

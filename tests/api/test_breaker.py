@@ -29,12 +29,12 @@ def test_the_breaker_is_read_by_leads(service: Service) -> None:
 
 def test_a_trip_is_shown_everywhere_and_ended_by_an_admin(service: Service) -> None:
     _trip(service)
-    shown = service.get("/v1/admin/breaker", by="lead").json()
-    assert shown["state"] == "tripped"
-    assert shown["trip"] == shown["trips"][0]
-    assert shown["trip"]["cause"] == "drift"
-    assert max(shown["path"]) >= shown["run_length"] == 5_000.0
-    assert shown["audits"] == shown["right"] + shown["wrong"] + shown["unfinished"] == 40
+    body = service.get("/v1/admin/breaker", by="lead").json()
+    assert body["state"] == "tripped"
+    assert body["trip"] == body["trips"][0]
+    assert body["trip"]["cause"] == "drift"
+    assert max(body["path"]) >= body["run_length"] == 5_000.0
+    assert body["audits"] == body["right"] + body["wrong"] + body["unfinished"] == 40
     policy = service.get("/v1/admin/policy", by="admin").json()
     assert policy["tripped"] is True
     made = service.predict("0.95").json()
@@ -43,10 +43,10 @@ def test_a_trip_is_shown_everywhere_and_ended_by_an_admin(service: Service) -> N
     assert_problem(
         service.post("/v1/admin/breaker/reset", by="admin", json={}), 409, "certificate-needed"
     )
-    ended = service.post("/v1/admin/breaker/reset", by="admin", json={"uncertified": True})
-    assert ended.status_code == 200, ended.text
-    assert (ended.json()["state"], ended.json()["trip"]) == ("watching", None)
-    assert ended.json()["trips"][0]["reset"]["certificate_id"] is None
+    response = service.post("/v1/admin/breaker/reset", by="admin", json={"uncertified": True})
+    assert response.status_code == 200, response.text
+    assert (response.json()["state"], response.json()["trip"]) == ("watching", None)
+    assert response.json()["trips"][0]["reset"]["certificate_id"] is None
     assert service.predict("0.95").json()["reason"] in {"above_threshold", "audit"}
 
 

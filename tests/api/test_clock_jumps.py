@@ -22,14 +22,14 @@ def test_a_repeated_request_gives_the_first_answer(service: Service, jump: timed
 @pytest.mark.parametrize("jump", [jump for jump in JUMPS if jump < timedelta(0)])
 def test_a_clock_that_goes_back_takes_no_lease_away(service: Service, jump: timedelta) -> None:
     service.predict()
-    claimed = service.post("/v1/reviews/claim", by="reviewer")
+    response = service.post("/v1/reviews/claim", by="reviewer")
     service.clock.instant += jump
     assert service.post("/v1/reviews/claim", by="lead").status_code == 204
     done = service.post(
-        f"/v1/reviews/{claimed.json()['id']}/complete",
+        f"/v1/reviews/{response.json()['id']}/complete",
         by="reviewer",
         json={"labels": ["a"]},
-        headers={"If-Match": claimed.headers["etag"]},
+        headers={"If-Match": response.headers["etag"]},
     )
     assert done.status_code == 200
 
@@ -50,10 +50,10 @@ def test_a_clock_that_leaps_ahead_leaves_one_holder(service: Service, jump: time
     )
     assert late.status_code in {409, 412}
     service.clock.instant -= jump  # and somebody sets it right again
-    done = service.post(
+    response = service.post(
         address, by="lead", json={"labels": ["b"]}, headers={"If-Match": second.headers["etag"]}
     )
-    assert done.status_code == 200
+    assert response.status_code == 200
     assert len(service.database.contents.annotations) == 1
 
 

@@ -41,9 +41,9 @@ def test_head_answers_like_get_without_a_body(service: Service, path: str) -> No
 def test_a_refused_method_is_told_all_that_are_allowed(
     service: Service, path: str, methods: str
 ) -> None:
-    refused = service.send("PATCH", path, by="admin")
-    assert_problem(refused, 405, "method-not-allowed")
-    assert refused.headers["allow"] == methods
+    response = service.send("PATCH", path, by="admin")
+    assert_problem(response, 405, "method-not-allowed")
+    assert response.headers["allow"] == methods
 
 
 @pytest.mark.parametrize("weak", ["", "W/"])
@@ -69,14 +69,14 @@ def test_what_changes_without_a_version_is_sent_again(service: Service) -> None:
     task = service.post("/v1/reviews/claim", by="ann").json()
     body = {"labels": ["a"]}
     versioned = {"If-Match": f'"{task["version"]}"'}
-    done = service.post(
+    response = service.post(
         f"/v1/reviews/{task['id']}/complete", by="ann", json=body, headers=versioned
     )
-    assert done.status_code == 200
+    assert response.status_code == 200
     read = service.get(path, by="admin", headers=known)
     assert read.json()["answers"] == 1
-    placed = _put(service, path, {"group": "default"}, read.headers["etag"])
-    assert placed.status_code == 200, placed.text
+    placed_response = _put(service, path, {"group": "default"}, read.headers["etag"])
+    assert placed_response.status_code == 200, placed_response.text
 
 
 def _changed(
@@ -133,8 +133,8 @@ def test_what_has_changed_since_is_not_overwritten(
         stale = service.send(**request, headers={"If-Match": tag.encode()})
         assert_problem(stale, 412, "stale-version")
     for tag in ("", '""', ","):
-        unnamed = service.send(**request, headers={"If-Match": tag})
-        assert_problem(unnamed, 422, "invalid-request", "/header/If-Match")
+        response = service.send(**request, headers={"If-Match": tag})
+        assert_problem(response, 422, "invalid-request", "/header/If-Match")
     if required:
         assert_problem(service.send(**request), 428, "version-required")
     assert counts(service) == before
@@ -149,12 +149,12 @@ def test_the_table_has_every_operation_that_takes_a_version() -> None:
 
 
 def test_any_version_of_what_is_there_can_be_named(service: Service) -> None:
-    made = service.post(HOOKS, by="admin", json={"url": "https://example.com/a"}).json()
-    path = f"{HOOKS}/{made['id']}"
-    changed = _put(service, path, {"url": "https://example.com/b"}, "*")
-    assert changed.status_code == 200
-    named = _put(service, path, {"url": "https://example.com/c"}, '"1", "2", W/"3"')
-    assert named.status_code == 200
+    body = service.post(HOOKS, by="admin", json={"url": "https://example.com/a"}).json()
+    path = f"{HOOKS}/{body['id']}"
+    response = _put(service, path, {"url": "https://example.com/b"}, "*")
+    assert response.status_code == 200
+    named_response = _put(service, path, {"url": "https://example.com/c"}, '"1", "2", W/"3"')
+    assert named_response.status_code == 200
     weak = _put(service, path, {"url": "https://example.com/d"}, 'W/"3"')
     assert_problem(weak, 412, "stale-version")
     nothing = _put(service, "/v1/admin/groups/new", {"name": "New"}, "*")

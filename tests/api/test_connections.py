@@ -186,31 +186,31 @@ def test_networks_are_counted_apart_and_proxies_are_not_bounded() -> None:
 
 
 def test_the_oldest_half_open_connection_gives_way_to_a_new_one() -> None:
-    limits, ended = ConnectionLimits(most=3), []
+    limits, items = ConnectionLimits(most=3), []
     for name in ("first", "second", "third"):
         assert limits.enter("192.0.2.1")
-        limits.begin("192.0.2.1", name, partial(ended.append, name))
+        limits.begin("192.0.2.1", name, partial(items.append, name))
     limits.complete("192.0.2.1", "first")
     assert limits.enter("192.0.2.1")
-    assert ended == ["second"]
+    assert items == ["second"]
     limits.leave("192.0.2.1")
     assert limits.enter("192.0.2.1")
-    assert ended == ["second", "third"]
+    assert items == ["second", "third"]
     limits.leave("192.0.2.1")
     assert not limits.enter("192.0.2.1"), "all have sent complete requests"
     assert limits.enter("198.51.100.1"), "other networks are counted apart"
 
 
 def test_an_idle_connection_gives_way_before_one_with_half_a_request() -> None:
-    limits, ended = ConnectionLimits(most=2), []
+    limits, items = ConnectionLimits(most=2), []
     for name, note in (("half", limits.begin), ("idle", limits.rest)):
         assert limits.enter("192.0.2.1")
-        note("192.0.2.1", name, partial(ended.append, name))
-    limits.begin("192.0.2.1", "half", partial(ended.append, "half"))
+        note("192.0.2.1", name, partial(items.append, name))
+    limits.begin("192.0.2.1", "half", partial(items.append, "half"))
     for _ in range(2):
         assert limits.enter("192.0.2.1")
         limits.leave("192.0.2.1")
-    assert ended == ["idle", "half"]
+    assert items == ["idle", "half"]
     assert not limits.enter("192.0.2.1")
 
 
@@ -261,11 +261,11 @@ def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_read(
     port: int, service: Service, call: bytes, framing: str, pieces: int, offer: str
 ) -> None:
     """Java's clients offer HTTP/2 with every request over plain HTTP."""
-    declared, body = FRAMED[framing]
+    content, body = FRAMED[framing]
     secret = service.secrets["client" if call.startswith(b"POST") else "admin"].encode()
     request = b"%b HTTP/1.1\r\nHost: test\r\n%b" % (call, OFFERS[offer])
     request += b"Authorization: Bearer %b\r\n" % secret
-    request += b"Content-Type: application/json\r\n%b\r\n%b" % (declared, body)
+    request += b"Content-Type: application/json\r\n%b\r\n%b" % (content, body)
     expected = b"201" if call.startswith(b"POST") else b"422"  # its body is no policy
     if offer.endswith("end") or offer.startswith("an end"):
         assert sent_in_pieces(port, request, pieces) == [expected]
@@ -275,14 +275,14 @@ def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_read(
 
 
 def test_an_offer_without_a_body_is_ignored(port: int) -> None:
-    said = GET[:-2] + OFFER + b"\r\n"
-    assert sent_in_pieces(port, 999 * said + HELLO, 1) == 1_000 * [b"200"]
-    assert sent_in_pieces(port, said[:-2] + b"Connection: close\r\n\r\n", 1) == [b"200"]
+    content = GET[:-2] + OFFER + b"\r\n"
+    assert sent_in_pieces(port, 999 * content + HELLO, 1) == 1_000 * [b"200"]
+    assert sent_in_pieces(port, content[:-2] + b"Connection: close\r\n\r\n", 1) == [b"200"]
 
 
 def test_a_tunnel_is_refused(port: int) -> None:
-    said = answer(connect(port, b"CONNECT example.org:443 HTTP/1.1\r\nHost: test\r\n\r\n"))
-    assert said.startswith(b"HTTP/1.1 4")
+    content = answer(connect(port, b"CONNECT example.org:443 HTTP/1.1\r\nHost: test\r\n\r\n"))
+    assert content.startswith(b"HTTP/1.1 4")
 
 
 def asked(port: int, path: bytes, headers: bytes) -> tuple[int, bytes]:
@@ -333,6 +333,6 @@ def test_a_header_that_counts_once_is_refused_twice(port: int, service: Service,
     lines = ["POST /v1/predictions HTTP/1.1", "Host: test", "Connection: close", key]
     lines += ["Idempotency-Key: first", "Content-Type: application/json", f"{name}: another"]
     head = "\r\n".join([*lines, f"Content-Length: {len(BODY)}", "", ""])
-    said = answer(connect(port, head.encode() + BODY))
-    assert said.startswith(b"HTTP/1.1 422")
-    assert f"The header {name} is given twice." in said.decode()
+    content = answer(connect(port, head.encode() + BODY))
+    assert content.startswith(b"HTTP/1.1 422")
+    assert f"The header {name} is given twice." in content.decode()

@@ -22,9 +22,9 @@ def test_a_cursor_leads_back_to_its_place(place: str, scope: str) -> None:
 
 @given(st.text(max_size=60))
 def test_what_was_not_written_here_is_refused(cursor: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         CURSORS.read(cursor, "list")
-    assert [fault.pointer for fault in refused.value.faults] == ["/query/cursor"]
+    assert [fault.pointer for fault in error.value.faults] == ["/query/cursor"]
 
 
 @given(st.integers(0), st.integers(1, 255))

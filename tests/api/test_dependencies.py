@@ -72,14 +72,14 @@ def test_under_load_one_request_asks_anew_while_the_others_trust_on() -> None:
     keys, now = Keys(), [0.0]
     callers = Callers(keys, trusted_s=3, clock=lambda: now[0])
     callers.find("good")
-    asked = 0
+    count = 0
     for tenth in range(100):
         now[0] = tenth / 10
         for _ in range(32):
             if callers.known("good") is None:
-                asked += 1
+                count += 1
                 callers.find("good")
-    assert asked == keys.asked - 1 == 6
+    assert count == keys.asked - 1 == 6
 
 
 def test_a_refusal_is_not_remembered() -> None:

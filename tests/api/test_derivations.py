@@ -7,9 +7,9 @@ def test_a_decision_is_told_with_what_it_rests_on(service: Service) -> None:
     service.fix_threshold(0.5)
     made = service.predict("0.9").json()
     path = f"/v1/predictions/{made['id']}/decision"
-    told = service.get(path, by="auditor")
-    assert told.status_code == 200
-    body = told.json()
+    response = service.get(path, by="auditor")
+    assert response.status_code == 200
+    body = response.json()
     assert body["equal"] is True
     assert body["stored"] == body["derived"]
     assert body["stored"] | {"inclusion_probability": None, "audit_chance": None} == {

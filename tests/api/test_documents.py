@@ -13,13 +13,13 @@ from tests.kit.edge import Service, assert_problem
 
 def test_pages_go_on_where_the_last_one_ended(service: Service) -> None:
     service.key("lead", Role.LEAD)
-    made = [service.predict(f"0.{n}").json()["id"] for n in range(5)]
-    listed, cursor = [], ""
+    ids = [service.predict(f"0.{n}").json()["id"] for n in range(5)]
+    items, cursor = [], ""
     while cursor is not None:
         page = service.get(f"/v1/documents?order=most-confident&limit=2{cursor}", by="lead").json()
-        listed += [one["id"] for one in page["items"]]
+        items += [one["id"] for one in page["items"]]
         cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
-    assert listed == made[::-1]
+    assert items == ids[::-1]
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_a_filter_that_cannot_match_is_a_problem(
 
 def test_a_document_is_read_with_its_text_and_events(service: Service) -> None:
     service.key("lead", Role.LEAD)
-    made = service.predict("0.5").json()
-    found = service.get(f"/v1/documents/{made['id']}", by="lead").json()
-    assert found["prediction"] == made
-    assert found["text"] == "0.5"
-    assert [one["kind"] for one in found["events"]] == ["predicted", "queued"]
-    assert found["events"][0]["name"] == "client"
+    body = service.predict("0.5").json()
+    found_body = service.get(f"/v1/documents/{body['id']}", by="lead").json()
+    assert found_body["prediction"] == body
+    assert found_body["text"] == "0.5"
+    assert [one["kind"] for one in found_body["events"]] == ["predicted", "queued"]
+    assert found_body["events"][0]["name"] == "client"
 
 
 def test_documents_are_listed_with_who_skipped_them_and_why(service: Service) -> None:
@@ -70,16 +70,16 @@ def test_documents_are_listed_with_who_skipped_them_and_why(service: Service) ->
 
 
 def test_documents_and_the_queue_are_found_by_the_value_of_their_segment(service: Service) -> None:
-    listed = (GateState("north"), GateState("south"))
-    service.fix_threshold(1.0, segment_by=SegmentBy("site"), segments=listed)
+    states = (GateState("north"), GateState("south"))
+    service.fix_threshold(1.0, segment_by=SegmentBy("site"), segments=states)
     for site in ("north", "south", "east"):
         body = {"document": {"text": "0.5"}, "metadata": {"site": site}}
         service.post("/v1/predictions", by="client", json=body)
     for asked, named in (("north", ["north"]), ("other", ["east"]), ("site=north", [])):
         items = service.get(f"/v1/documents?segment={asked}", by="lead").json()["items"]
         assert [one["segment"] for one in items] == named
-        claimed = service.post(f"/v1/reviews/claim?segment={asked}", by="lead")
-        assert claimed.status_code == (200 if named else 204)
+        response = service.post(f"/v1/reviews/claim?segment={asked}", by="lead")
+        assert response.status_code == (200 if named else 204)
     assert service.services.queue.segments(SYSTEM) == ["north", "other", "south"]
 
 
@@ -96,8 +96,8 @@ def test_a_document_is_reopened_once_and_its_correction_is_sent(service: Service
     service.key("lead", Role.LEAD)
     service.fix_threshold(0.8)
     path = f"/v1/documents/{service.predict('0.9').json()['id']}"
-    refused = service.post(f"{path}/reopen", by="reviewer", json={"reason": "page two"})
-    assert_problem(refused, 404, "prediction-not-found")
+    response = service.post(f"{path}/reopen", by="reviewer", json={"reason": "page two"})
+    assert_problem(response, 404, "prediction-not-found")
     service.clock.advance(minutes=1)
     body = {"reason": "page two"}
     made = service.post(f"{path}/reopen", by="lead", json=body)
@@ -115,24 +115,24 @@ def test_a_document_is_reopened_once_and_its_correction_is_sent(service: Service
     assert sent["data"]["source"] == "reopened"
     kinds = [one["kind"] for one in service.get(path, by="lead").json()["events"]]
     assert kinds == ["predicted", "sent", "reopened", "queued", "answered", "sent"]
-    listed = service.get("/v1/documents?state=contradicted", by="lead").json()["items"]
-    assert [one["final_labels"] for one in listed] == [["a"]]
+    items = service.get("/v1/documents?state=contradicted", by="lead").json()["items"]
+    assert [one["final_labels"] for one in items] == [["a"]]
 
 
 def test_matching_documents_are_exported_with_what_became_of_them(service: Service) -> None:
     service.key("lead", Role.LEAD)
-    made = [service.predict(f"0.{n}").json()["id"] for n in (3, 4, 5)]
-    wanted = f"id={made[0]}&id={made[2]}&confidence_from=0.4"
+    ids = [service.predict(f"0.{n}").json()["id"] for n in (3, 4, 5)]
+    wanted = f"id={ids[0]}&id={ids[2]}&confidence_from=0.4"
     response = service.get(f"/v1/documents/export?{wanted}&content=true", by="lead")
     (row,) = map(json.loads, response.text.splitlines())
-    listed = service.get(f"/v1/documents?{wanted}", by="lead").json()["items"]
-    assert row == listed[0] | {
+    items = service.get(f"/v1/documents?{wanted}", by="lead").json()["items"]
+    assert row == items[0] | {
         "text": "0.5", "features": None, "answer_scores": None, "answer_candidates": None,
         "answer": None,
         "metadata": {},
     }  # fmt: skip
     table = service.get("/v1/documents/export?format=csv&order=oldest", by="lead").text
-    assert [one["id"] for one in csv.DictReader(table.splitlines())] == made
+    assert [one["id"] for one in csv.DictReader(table.splitlines())] == ids
     none = service.get("/v1/documents/export?format=csv&label=none", by="lead").text
     assert none.splitlines() == [table.splitlines()[0]]
     event = service.services.audit_trail.page(SYSTEM).items[0]
@@ -146,9 +146,9 @@ def test_more_documents_than_a_file_holds_are_refused(
     service.predict("0.5")
     assert service.get("/v1/documents/export", by="lead").status_code == 200
     service.predict("0.6")
-    refused = service.get("/v1/documents/export", by="lead")
-    assert_problem(refused, 422, "invalid-request")
-    assert "More than 1 documents match" in refused.json()["detail"]
+    response = service.get("/v1/documents/export", by="lead")
+    assert_problem(response, 422, "invalid-request")
+    assert "More than 1 documents match" in response.json()["detail"]
     assert_problem(service.get("/v1/documents?id=note", by="lead"), 422, "invalid-request", "/id")
 
 
@@ -160,8 +160,8 @@ def test_comments_are_new_until_they_are_read(service: Service) -> None:
         address = f"/v1/documents/{made}/comments"
         assert service.post(address, by=who, json={"text": "why?"}).status_code == 201
     new = {"prediction_id": made, "document_id": "note 0.5", "new": 1}
-    found = [service.get("/v1/documents/new-comments", by="lead").json()["items"]]
+    items = [service.get("/v1/documents/new-comments", by="lead").json()["items"]]
     service.clock.advance(seconds=1)
     service.get(f"/v1/documents/{made}/comments", by="lead")
-    found.append(service.get("/v1/documents/new-comments", by="lead").json()["items"])
-    assert found == [[new], []]
+    items.append(service.get("/v1/documents/new-comments", by="lead").json()["items"])
+    assert items == [[new], []]

@@ -46,17 +46,17 @@ def test_a_file_is_scored_and_its_result_downloaded(service: Service) -> None:
     assert accepted.json()["state"] == "queued"
     assert_problem(service.get(f"{path}/result", by="client"), 409, "job-unfinished")
     run_jobs(service)
-    done = service.get(path, by="client").json()
-    assert (done["state"], done["progress"]) == ("succeeded", 1.0)
-    assert done["result"] == {
+    body = service.get(path, by="client").json()
+    assert (body["state"], body["progress"]) == ("succeeded", 1.0)
+    assert body["result"] == {
         "documents": 3,
         "predicted": 2,
         "faulty": 1,
         "location": f"{path}/result",
-        "message": done["message"],
+        "message": body["message"],
     }
-    assert done["message"].startswith("Finished with errors: 1 of 3 documents refused. Line 2: ")
-    result = service.get(done["result"]["location"], by="client")
+    assert body["message"].startswith("Finished with errors: 1 of 3 documents refused. Line 2: ")
+    result = service.get(body["result"]["location"], by="client")
     assert result.headers["content-type"] == "application/x-ndjson"
     assert result.headers["content-disposition"].endswith('.jsonl"')
     first, second, third = map(json.loads, result.text.splitlines())
@@ -74,9 +74,9 @@ def test_a_file_is_scored_and_its_result_downloaded(service: Service) -> None:
 def test_a_file_of_which_nothing_is_predicted_is_a_failed_job(service: Service) -> None:
     path = submit(service, b"nonsense\n" * 3).headers["location"]
     run_jobs(service)
-    done = service.get(path, by="client").json()
-    assert (done["state"], done["error_code"]) == ("failed", "invalid-request")
-    assert done["error"].startswith("None of the 3 documents could be predicted. Line 1: ")
+    body = service.get(path, by="client").json()
+    assert (body["state"], body["error_code"]) == ("failed", "invalid-request")
+    assert body["error"].startswith("None of the 3 documents could be predicted. Line 1: ")
     assert len(service.get(f"{path}/result", by="client").text.splitlines()) == 3
 
 
@@ -111,13 +111,13 @@ def test_a_job_that_makes_no_file_has_no_result(service: Service) -> None:
 
 
 def test_an_export_streams_what_the_caller_may_see(service: Service) -> None:
-    made = [service.predict(text).json() for text in ("0.1", "0.2", "0.3")]
+    items = [service.predict(text).json() for text in ("0.1", "0.2", "0.3")]
     response = service.get("/v1/exports/predictions", by="client")
     assert response.headers["content-type"] == "application/x-ndjson"
     assert response.headers["content-disposition"] == 'attachment; filename="predictions.jsonl"'
     rows = [json.loads(line) for line in response.text.splitlines()]
-    assert [{k: v for k, v in row.items() if k != "client_id"} for row in rows] == made
-    rest = service.get(f"/v1/exports/predictions?after={made[1]['id']}&format=csv", by="lead")
+    assert [{k: v for k, v in row.items() if k != "client_id"} for row in rows] == items
+    rest = service.get(f"/v1/exports/predictions?after={items[1]['id']}&format=csv", by="lead")
     assert rest.headers["content-type"] == "text/csv; charset=utf-8"
     assert len(rest.text.splitlines()) == 2
     assert rest.text.startswith("id,document_id,labels,")
@@ -142,18 +142,18 @@ def test_refusals_are_problems(service: Service) -> None:
 def test_a_job_makes_an_export_for_download(service: Service) -> None:
     service.predict("0.1")
     body = {"what": "predictions", "format": "csv", "created_from": "2026-01-01T00:00:00Z"}
-    accepted = service.post("/v1/jobs/export", by="client", json=body)
-    assert accepted.status_code == 202, accepted.text
+    response = service.post("/v1/jobs/export", by="client", json=body)
+    assert response.status_code == 202, response.text
     run_jobs(service)
-    done = service.get(accepted.headers["location"], by="client").json()
+    done = service.get(response.headers["location"], by="client").json()
     assert (done["state"], done["result"]["rows"]) == ("succeeded", 1)
     result = service.get(done["result"]["location"], by="client")
     assert result.headers["content-type"].startswith("text/csv")
     query = "format=csv&created_from=2026-01-01T00:00:00Z"
     assert result.text == service.get(f"/v1/exports/predictions?{query}", by="client").text
     body = {"what": "everything", "content": "yes"}
-    refused = service.post("/v1/jobs/export", by="client", json=body)
-    assert_problem(refused, 422, "invalid-request", "/what", "/content")
+    refused_response = service.post("/v1/jobs/export", by="client", json=body)
+    assert_problem(refused_response, 422, "invalid-request", "/what", "/content")
 
 
 class Full:
@@ -211,11 +211,11 @@ def lived() -> Service:
         segment="site=north", rule="wards", selection=Selection(AuditRole.TRAINING, 0.1, 0.25)
     )
     vectors = [prediction(document=Document(features={"age": age})) for age in (3.5, 4.5)]
-    reviewed, again, waiting = (task(each) for each in (of, *vectors))
-    answer = replace(annotation(reviewed, "a"), comment="@sure", chosen_rank=2, group="coders")
+    reviewed_task, again, waiting = (task(each) for each in (of, *vectors))
+    answer = replace(annotation(reviewed_task, "a"), comment="@sure", chosen_rank=2, group="coders")
     with service.database() as transaction:
         add_predictions(transaction, of, *vectors)
-        for each in (reviewed, again, waiting):
+        for each in (reviewed_task, again, waiting):
             transaction.reviews.add(each)
         for each in (answer, annotation(again, "b")):
             transaction.reviews.annotate(each)

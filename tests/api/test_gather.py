@@ -40,12 +40,12 @@ class Handler:
 
 @contextmanager
 def queue_of(handler: Handler, **options: Any) -> Iterator[PredictionQueue]:
-    made = PredictionQueue(handler, **{"weigh": lambda _: 0, **options})
+    queue = PredictionQueue(handler, **{"weigh": lambda _: 0, **options})
     try:
-        yield made
+        yield queue
     finally:
         handler.door.set()
-        made.close()
+        queue.close()
 
 
 async def ask(queue: PredictionQueue, *requests: list[int]) -> list[Any]:
@@ -172,10 +172,10 @@ def test_a_failed_group_fails_whole_and_the_next_one_is_served() -> None:
         return [await first, *await failing, await queue([6])]
 
     with queue_of(handler) as queue:
-        first, *failed, later = asyncio.run(scenario(queue))
+        first, *items, later = asyncio.run(scenario(queue))
     assert (first, later) == ([0], [12])
-    assert [str(one) for one in failed] == ["the disk is full"] * 2
-    assert all(isinstance(one, StorageUnavailable) for one in failed)
+    assert [str(one) for one in items] == ["the disk is full"] * 2
+    assert all(isinstance(one, StorageUnavailable) for one in items)
 
 
 def test_no_one_is_answered_before_the_group_is_done() -> None:

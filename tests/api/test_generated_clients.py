@@ -67,8 +67,8 @@ def _compared(service: Service) -> str:
 
 def _certified(service: Service) -> str:
     plan = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
-    proved = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=plan)
-    service.services.policy.change(ADMIN, proved, None)
+    proved_change = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=plan)
+    service.services.policy.change(ADMIN, proved_change, None)
     service.predict("0.9")
     (certification,) = service.services.certification.certify(ADMIN.id)
     return f"{ADMIN_}/certifications/{certification.id}"
@@ -115,17 +115,17 @@ def request_for(name: str, service: Service) -> Request:
 def arguments(name: str, request: Request) -> dict[str, Any]:
     """Return the parts of a request that stand in its address and its headers, by parameter."""
     pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", OPERATIONS[name][1])
-    placed = re.fullmatch(pattern, request["path"])
-    assert placed, request["path"]
+    match = re.fullmatch(pattern, request["path"])
+    assert match, request["path"]
     tag = request.get("headers", {}).get("If-Match")
-    return {**placed.groupdict(), **({} if tag is None else {"if_match": tag})}
+    return {**match.groupdict(), **({} if tag is None else {"if_match": tag})}
 
 
 def generate(folder: Path, *command: str) -> str:
     (folder / "openapi.json").write_text(json.dumps(described()))
     run = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
-    done = subprocess.run(run, cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout + done.stderr
+    process = subprocess.run(run, cwd=folder, check=True, capture_output=True, text=True)
+    return process.stdout + process.stderr
 
 
 @pytest.fixture(scope="module")
@@ -134,10 +134,10 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("plain")
     (folder / "config.json").write_text(json.dumps({"post_hooks": []}))
     options = ("--meta=none", "--path=openapi.json", "--config=config.json")
-    said = generate(
+    text = generate(
         folder, "openapi-python-client", "generate", *options, "--output-path=plain_client"
     )
-    assert "WARNING" not in said, said  # nothing was left out
+    assert "WARNING" not in text, text  # nothing was left out
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         yield
@@ -160,8 +160,8 @@ def ask_plainly(service: Service, by: str, name: str, body: Any = None, /, **giv
     if isinstance(body, bytes):
         given["body"] = types.File(payload=body)
     elif body is not None:
-        taken = inspect.signature(module.asyncio_detailed).parameters["body"]
-        given["body"] = body_of(models, taken, body)
+        taken_body = inspect.signature(module.asyncio_detailed).parameters["body"]
+        given["body"] = body_of(models, taken_body, body)
 
     async def call() -> Any:
         client = clients.AuthenticatedClient(
@@ -219,9 +219,9 @@ def test_a_generated_client_takes_a_newcomer_from_labels_to_suggestions(
         )
 
     # Run the worker's jobs with a stubbed fit.
-    measured = members(Measured(FIRST_TEXTS, 30, 20, 0.5, 0.8, 0.7, 0.4))
+    body = members(Measured(FIRST_TEXTS, 30, 20, 0.5, 0.8, 0.7, 0.4))
     monkeypatch.setattr(
-        analysis, "fit_again", lambda *_, **__: {"documents": FIRST_TEXTS, "measured": measured}
+        analysis, "fit_again", lambda *_, **__: {"documents": FIRST_TEXTS, "measured": body}
     )
     service.services.retraining.request_if_due()
     run_jobs(service)
@@ -287,13 +287,13 @@ TYPESCRIPT = Path(__file__).with_name("typescript")
 def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the locked tools of TypeScript; `make setup` installs them where there is npm."""
     tools_or_skip("npm")
-    installed = Path(sys.prefix) / "typescript"
+    path = Path(sys.prefix) / "typescript"
     lock = TYPESCRIPT / "package-lock.json"
-    kept = installed / "node_modules/.package-lock.json"
-    assert kept.exists(), "run make setup, which installs the tools of TypeScript"
-    names = [set(json.loads(file.read_text())["packages"]) - {""} for file in (lock, kept)]
+    kept_path = path / "node_modules/.package-lock.json"
+    assert kept_path.exists(), "run make setup, which installs the tools of TypeScript"
+    names = [set(json.loads(file.read_text())["packages"]) - {""} for file in (lock, kept_path)]
     assert names[0] >= names[1]
-    return installed / "node_modules"
+    return path / "node_modules"
 
 
 @pytest.mark.slow
@@ -306,5 +306,5 @@ def test_a_journey_in_typescript_compiles_strictly(node_modules: Path, tmp_path:
         ("typescript/bin/tsc", "--strict", "--noEmit", "--target", "es2022", "journey.ts"),
     ):
         run = [program, str(node_modules / command[0]), *command[1:]]
-        done = subprocess.run(run, cwd=tmp_path, check=False, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
+        process = subprocess.run(run, cwd=tmp_path, check=False, capture_output=True, text=True)
+        assert process.returncode == 0, process.stdout + process.stderr

@@ -48,9 +48,9 @@ def test_every_answer_protects_its_reader(service: Service, method: str, path: s
 
 def test_a_failure_of_ours_is_protected_too(service: Service) -> None:
     object.__setattr__(service.services.predictions, "page", lambda *_, **__: 1 / 0)
-    failed = service.get("/v1/predictions", by="client")
-    assert failed.status_code == 500
-    assert failed.headers["x-content-type-options"] == "nosniff"
+    response = service.get("/v1/predictions", by="client")
+    assert response.status_code == 500
+    assert response.headers["x-content-type-options"] == "nosniff"
 
 
 def test_over_tls_browsers_are_told_to_stay_there(service: Service) -> None:
@@ -60,19 +60,19 @@ def test_over_tls_browsers_are_told_to_stay_there(service: Service) -> None:
 
 
 def test_what_an_answer_says_itself_stands(service: Service) -> None:
-    sent = []
+    items = []
 
     async def app(scope, receive, send) -> None:
         own = [(b"cache-control", b"public"), (b"content-security-policy", b"sandbox")]
         await send({"type": "http.response.start", "status": 200, "headers": own})
 
     async def keep(message) -> None:
-        sent.append(message)
+        items.append(message)
 
     scope = {"type": "http", "scheme": "https", "method": "GET", "path": "/", "headers": []}
     middleware = EdgeMiddleware(app, edge=service.app.state.edge)
     asyncio.run(middleware(scope, None, keep))  # type: ignore[arg-type]  # nothing is received
-    headers = sent[0]["headers"]
+    headers = items[0]["headers"]
     assert headers.count((b"cache-control", b"public")) == 1
     assert [value for name, value in headers if name == b"content-security-policy"] == [b"sandbox"]
     assert (b"strict-transport-security", b"max-age=31536000") in headers
@@ -83,13 +83,13 @@ def test_what_changes_with_a_release_is_compressed_and_asked_for_again(
     service: Service, path: str
 ) -> None:
     whole = service.get(path, headers={"Accept-Encoding": "identity"})
-    packed = service.get(path, headers={"Accept-Encoding": "gzip"})
-    assert packed.headers["content-encoding"] == "gzip"
-    assert packed.content == whole.content  # the client unpacks it
-    assert int(packed.headers["content-length"]) < len(whole.content) / 4
-    assert packed.headers["cache-control"] == "no-cache"
+    response = service.get(path, headers={"Accept-Encoding": "gzip"})
+    assert response.headers["content-encoding"] == "gzip"
+    assert response.content == whole.content  # the client unpacks it
+    assert int(response.headers["content-length"]) < len(whole.content) / 4
+    assert response.headers["cache-control"] == "no-cache"
     assert "Accept-Encoding" in whole.headers["vary"]
-    again = service.get(path, headers={"If-None-Match": packed.headers["etag"]})
+    again = service.get(path, headers={"If-None-Match": response.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
@@ -102,41 +102,41 @@ def test_long_data_is_compressed_for_whoever_reads_it_also_in_parts(service: Ser
         "/v1/exports/predictions?format=csv",
     ):
         plain = service.get(path, by="lead", headers={"Accept-Encoding": "gzip;q=0"})
-        packed = service.get(path, by="lead", headers={"Accept-Encoding": "gzip"})
+        response = service.get(path, by="lead", headers={"Accept-Encoding": "gzip"})
         assert "content-encoding" not in plain.headers
-        assert packed.headers["content-encoding"] == "gzip"
-        assert packed.content == plain.content
+        assert response.headers["content-encoding"] == "gzip"
+        assert response.content == plain.content
 
 
 def test_metrics_are_compressed_for_a_scraper_that_reads_it(service: Service) -> None:
-    packed = service.get("/metrics", headers={"Accept-Encoding": "deflate, gzip;q=0.5"})
-    assert packed.headers["content-encoding"] == "gzip"
-    assert "setwise_" in packed.text
+    response = service.get("/metrics", headers={"Accept-Encoding": "deflate, gzip;q=0.5"})
+    assert response.headers["content-encoding"] == "gzip"
+    assert "setwise_" in response.text
 
 
 def test_short_data_which_may_be_a_secret_is_sent_as_it_is(service: Service) -> None:
     body = {"name": "new", "role": "client"}
-    made = service.post(
+    response = service.post(
         "/v1/admin/keys", by="admin", json=body, headers={"Accept-Encoding": "gzip"}
     )
-    assert made.status_code == 201
-    assert "content-encoding" not in made.headers
+    assert response.status_code == 201
+    assert "content-encoding" not in response.headers
 
 
 def test_a_page_of_a_list_links_to_the_next(service: Service) -> None:
-    made = [service.predict(f"0.{number}").json()["id"] for number in (1, 2, 3)]
-    path, seen = (
+    ids = [service.predict(f"0.{number}").json()["id"] for number in (1, 2, 3)]
+    path, items = (
         "/v1/predictions?limit=2&decision=review&created_from=2020-01-01T00:00:00%2B00:00",
         [],
     )
     while True:
         page = service.get(path, by="client")
-        seen += [item["id"] for item in page.json()["items"]]
+        items += [item["id"] for item in page.json()["items"]]
         if "link" not in page.headers:
             break
         assert page.headers["link"].endswith('>; rel="next"')
         path = urljoin(path, page.links["next"]["url"])
-    assert seen == made[::-1]
+    assert items == ids[::-1]
     assert page.json()["next_cursor"] is None
 
 

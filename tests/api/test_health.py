@@ -87,12 +87,12 @@ def test_what_is_overdue_and_what_confidences_promise_is_measured(service: Servi
 
 
 def test_each_segment_has_a_promise_of_its_own(service: Service) -> None:
-    divided = change(
+    divided_change = change(
         threshold=0.7,
         segment_by=SegmentBy("site"),
         segments=(GateState("north", threshold=0.6),),
     )
-    service.services.policy.change(SYSTEM, divided, None)
+    service.services.policy.change(SYSTEM, divided_change, None)
     text = service.get("/metrics").text
     assert 'setwise_threshold_ratio{segment="north"} 0.6' in text
     assert 'setwise_threshold_ratio{segment="all"}' not in text
@@ -137,8 +137,10 @@ def test_a_request_id_that_could_forge_a_log_is_replaced(service: Service, given
 def test_the_request_id_is_in_the_audit_trail(service: Service) -> None:
     response = service.predict(headers={"X-Request-ID": "trace-2"})
     events = service.database.contents.events.values()
-    created = [event for event in events if event.action == "prediction.created"]
-    assert [(e.subject, e.request_id) for e in created] == [(response.json()["id"], "trace-2")]
+    created_events = [event for event in events if event.action == "prediction.created"]
+    assert [(e.subject, e.request_id) for e in created_events] == [
+        (response.json()["id"], "trace-2")
+    ]
 
 
 def test_every_request_is_logged_without_its_content(

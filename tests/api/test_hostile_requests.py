@@ -88,12 +88,12 @@ def variants(value: Any, hostile: str) -> Iterator[Any]:
 def requests(service: Service, texts: Iterable[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the hostile requests: a method, an address and what goes with it."""
     document = service.app.openapi()
-    for method, path, described in operations(service):
+    for method, path, body in operations(service):
         usual = bodies(document, method, path)
         for text in texts:
             for place in {part for part in path.split("/") if part.startswith("{")}:
                 yield method, address(path, text, place), usual
-            for parameter in described.get("parameters", []):
+            for parameter in body.get("parameters", []):
                 if parameter["in"] == "query":
                     query = f"{parameter['name']}={quote(text, safe='')}"
                     yield method, f"{address(path)}?{query}", usual
@@ -158,8 +158,8 @@ def test_no_text_in_the_address_of_a_page_ends_in_a_fault(
 def test_no_text_in_a_form_or_in_the_name_of_a_queue_ends_in_a_fault(service: Service) -> None:
     service.person("ann", Role.ADMIN)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.8)
-    divided = replace(change, segment_by=SegmentBy("site"))
-    service.services.policy.change(SYSTEM, divided, None)
+    divided_change = replace(change, segment_by=SegmentBy("site"))
+    service.services.policy.change(SYSTEM, divided_change, None)
     browser = Browser(service)
     browser.sign_in()
     csrf, found = browser.token("/account"), {}
@@ -169,8 +169,8 @@ def test_no_text_in_a_form_or_in_the_name_of_a_queue_ends_in_a_fault(service: Se
         for query in (f"segment={nul}", names):
             found[f"{page}?{query}"] = browser.get(f"/{page}?{query}").status_code
     for name in ("segment", "label"):
-        asked = browser.send("POST", "/desk/next", {"X-CSRF-Token": csrf}, json={name: "a\x00"})
-        found[name] = asked.status_code
+        response = browser.send("POST", "/desk/next", {"X-CSRF-Token": csrf}, json={name: "a\x00"})
+        found[name] = response.status_code
     for form in ("searches", "searches/delete", f"{ID}/comments", f"{ID}/reopen"):
         names = ("search_name", "text", "thread", "reason", "id", "why")
         fields = {"csrf": csrf, **dict.fromkeys(names, "a\x00")}

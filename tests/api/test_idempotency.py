@@ -74,31 +74,31 @@ def test_a_key_that_names_a_document_is_not_found_in_the_database(service: Servi
 
 
 def do(service: Service, path: str, by: str = "admin", **content: Any) -> dict[str, Any]:
-    made = service.post(path, by=by, **content)
-    assert made.status_code < 300, made.text
-    found: dict[str, Any] = made.json()
-    return found
+    response = service.post(path, by=by, **content)
+    assert response.status_code < 300, response.text
+    body: dict[str, Any] = response.json()
+    return body
 
 
 def stored_models(service: Service) -> list[str]:
-    found = [
+    models = [
         replace(model(f"sha256:{name}"), summary={"calibrator_version": "sha256:own"})
         for name in ("one", "two")
     ]
     with service.database() as transaction:
-        for one in found:
+        for one in models:
             transaction.models.add(one)
             transaction.models.activate(one.id, service.clock(), one.id)
-        made = calibration(found[-1], "sha256:learnt")
-        transaction.calibrations.add(made)
-    return [found[0].id, found[1].id, made.id]
+        new_calibration = calibration(models[-1], "sha256:learnt")
+        transaction.calibrations.add(new_calibration)
+    return [models[0].id, models[1].id, new_calibration.id]
 
 
 def queued_job(service: Service) -> str:
-    made = job("scoring", owner_id=SYSTEM.id)
+    new_job = job("scoring", owner_id=SYSTEM.id)
     with service.database() as transaction:
-        transaction.jobs.enqueue(made)
-    return made.id
+        transaction.jobs.enqueue(new_job)
+    return new_job.id
 
 
 def open_task(service: Service) -> tuple[str, dict[str, Any]]:
@@ -108,8 +108,8 @@ def open_task(service: Service) -> tuple[str, dict[str, Any]]:
 
 
 def added_hook(service: Service) -> str:
-    made = do(service, HOOKS, json={"url": "https://example.com/hook"})
-    return f"{HOOKS}/{made['id']}"
+    body = do(service, HOOKS, json={"url": "https://example.com/hook"})
+    return f"{HOOKS}/{body['id']}"
 
 
 def tried_delivery(service: Service) -> str:
@@ -125,8 +125,8 @@ def trip(service: Service) -> None:
 
 
 def _review(service: Service, verb: str, **body: Any) -> Request:
-    path, held = open_task(service)
-    versioned = {"headers": {"If-Match": held["etag"]}} if verb == "complete" else {}
+    path, held_body = open_task(service)
+    versioned = {"headers": {"If-Match": held_body["etag"]}} if verb == "complete" else {}
     return {"path": f"{path}/{verb}", "by": "reviewer", **versioned, **body}
 
 
@@ -305,11 +305,11 @@ def test_every_post_of_the_document_has_its_request_here() -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_request_with_a_key_takes_effect_once(service: Service, name: str) -> None:
-    wanted = EVERY[name](service)
-    first = send_keyed(service, wanted)
+    body = EVERY[name](service)
+    first = send_keyed(service, body)
     assert first.status_code < 300, first.text
     before = counts(service)
-    again = send_keyed(service, wanted)
+    again = send_keyed(service, body)
     assert again.content == first.content
     assert counts(service) == before
     assert again.headers.get("location") == first.headers.get("location")
@@ -320,7 +320,7 @@ def test_a_request_with_a_key_takes_effect_once(service: Service, name: str) -> 
         assert again.status_code == first.status_code
         assert again.headers["idempotent-replayed"] == "true"
         assert again.headers.get("etag") == first.headers.get("etag")
-        other = send_keyed(service, {**wanted, "path": wanted["path"] + "?other"})
+        other = send_keyed(service, {**body, "path": body["path"] + "?other"})
         assert_problem(other, 422, "idempotency-mismatch")
     shows = any(mark in first.text for mark in ("whsec_", "/join?secret=", '"key":"sw_'))
     assert shows == (name in SHOWN_ONCE)
@@ -343,10 +343,10 @@ def test_a_key_stands_for_one_body_of_one_caller(service: Service) -> None:
     assert_problem(_add_hook(service, key=" "), 422, "invalid-request", "/header/Idempotency-Key")
     other = service.services.keys.create(SYSTEM, "second", ADMIN.role)
     service.secrets["second"] = other[1]
-    added = service.post(
+    response = service.post(
         HOOKS, by="second", json={"url": "https://example.com/a"}, headers={"Idempotency-Key": "k"}
     )
-    assert added.status_code == 201
+    assert response.status_code == 201
     assert _hooks(service) == 2
 
 
@@ -377,9 +377,9 @@ def test_a_repeat_after_a_crash_before_the_response_was_stored_makes_no_second_t
 
 def test_a_damaged_response_is_reported_and_not_repeated(service: Service) -> None:
     _add_hook(service)
-    for damaged in (b"", b"short", bytes(60)):
+    for content in (b"", b"short", bytes(60)):
         with service.database.engine.begin() as connection:
-            connection.execute(update(tables.idempotent_requests).values(response=damaged))
+            connection.execute(update(tables.idempotent_requests).values(response=content))
         again = assert_problem(_add_hook(service), 409, "request-unfinished")
         assert "is damaged in the database" in again["detail"]
     assert _hooks(service) == 1
@@ -420,8 +420,8 @@ def test_what_digests_say_of_requests_and_files_depends_on_the_pepper(
         run_jobs(service)
         keyed = (tables.idempotent_requests, tables.idempotency_keys)
         rows = [row for table in keyed for row in service.database.contents._rows(table)]
-        (scored,) = service.database.contents._rows(tables.jobs)
-        digests.append({row["request_digest"] for row in rows} | {scored["payload"]["digest"]})
+        (body,) = service.database.contents._rows(tables.jobs)
+        digests.append({row["request_digest"] for row in rows} | {body["payload"]["digest"]})
     assert [len(of_pepper) for of_pepper in digests] == [4, 4]  # two lines are alike
     assert not digests[0] & digests[1]
 
@@ -439,7 +439,7 @@ def test_of_two_concurrent_requests_with_a_key_one_takes_effect(
 
 def test_stored_responses_hold_no_secret_and_are_purged_after_a_day(service: Service) -> None:
     secret = _add_hook(service).json()["secret"]
-    made = service.post(
+    response = service.post(
         f"{ADMIN_}/keys",
         by="admin",
         json={"name": "new", "role": "client"},
@@ -447,7 +447,7 @@ def test_stored_responses_hold_no_secret_and_are_purged_after_a_day(service: Ser
     )
     rows = repr(service.database.contents._rows(tables.idempotent_requests))
     assert secret not in rows
-    assert made.json()["key"] not in repr(service.database.contents)
+    assert response.json()["key"] not in repr(service.database.contents)
     assert service.services.idempotency.purge() == 0
     service.clock.advance(days=1, seconds=1)
     assert service.services.idempotency.purge() == 2
@@ -508,10 +508,10 @@ def test_a_response_about_a_purged_document_is_not_repeated(service: Service, pu
     if purged == "erased":
         run_jobs(service)
     for path, content in 3 * requests:  # each time, whether the response was deleted before or not
-        refused = keyed(path, content)
-        assert_problem(refused, 409, "request-unfinished")
-        assert "held a document or label that was erased" in refused.json()["detail"]
-        assert word not in refused.text
+        response = keyed(path, content)
+        assert_problem(response, 409, "request-unfinished")
+        assert "held a document or label that was erased" in response.json()["detail"]
+        assert word not in response.text
     assert keyed(*kept).headers["idempotent-replayed"] == "true"
 
 
@@ -532,13 +532,13 @@ def test_a_response_that_names_a_removed_label_is_not_repeated(service: Service)
     for number in range(3):
         assert send(number).status_code < 300
         assert send(number).headers["idempotent-replayed"] == "true"
-    removed = service.send(
+    response = service.send(
         "DELETE", f"/v1/admin/labels/{name}", by="lead", headers={"If-Match": "*"}
     )
-    assert removed.status_code == 204
+    assert response.status_code == 204
     for number in (0, 1):
-        refused = assert_problem(send(number), 409, "request-unfinished")
-        assert "label that was erased" in refused["detail"]
+        body = assert_problem(send(number), 409, "request-unfinished")
+        assert "label that was erased" in body["detail"]
     assert send(2).headers["idempotent-replayed"] == "true"
 
 

@@ -20,11 +20,11 @@ def test_an_expired_key_says_so(service: Service) -> None:
     make(service, "guest", Role.CLIENT, expires_at=service.clock() + timedelta(hours=1))
     assert service.get("/v1/predictions", by="guest").status_code == 200
     service.clock.advance(hours=1)
-    refused = service.get("/v1/predictions", by="guest")
+    response = service.get("/v1/predictions", by="guest")
     assert (
-        "expired at 2026-01-02 04:04 UTC" in assert_problem(refused, 401, "key-expired")["detail"]
+        "expired at 2026-01-02 04:04 UTC" in assert_problem(response, 401, "key-expired")["detail"]
     )
-    assert refused.headers["www-authenticate"].startswith("Bearer")
+    assert response.headers["www-authenticate"].startswith("Bearer")
 
 
 def test_a_hurried_key_is_told_to_wait(service: Service) -> None:
@@ -36,10 +36,10 @@ def test_a_hurried_key_is_told_to_wait(service: Service) -> None:
     body = {"document": {"text": "0.5"}}
     assert service.post("/v1/predictions", by="hurried", json=body).status_code == 201
     for path, method in (("/v1/predictions", "POST"), ("/v1/predictions", "GET")):
-        refused = service.send(method, path, by="hurried", json=body)
-        assert_problem(refused, 429, "too-many-requests")
-        assert 1 <= int(refused.headers["retry-after"]) <= 30
-        assert refused.headers["ratelimit"].startswith('"key";r=0;t=')
+        response = service.send(method, path, by="hurried", json=body)
+        assert_problem(response, 429, "too-many-requests")
+        assert 1 <= int(response.headers["retry-after"]) <= 30
+        assert response.headers["ratelimit"].startswith('"key";r=0;t=')
     assert "ratelimit" not in service.get("/v1/predictions", by="client").headers
 
 
@@ -68,8 +68,8 @@ def test_metrics_can_be_closed(service: Service) -> None:
 def test_limits_that_make_no_sense_are_refused(
     service: Service, limits: dict[str, object], pointer: str
 ) -> None:
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         make(service, "odd", Role.CLIENT, **limits)
-    assert [fault.pointer for fault in refused.value.faults] == [pointer]
+    assert [fault.pointer for fault in error.value.faults] == [pointer]
     with pytest.raises(InvalidRequest, match="key cannot be created"):
         make(service, "late", Role.CLIENT, expires_at=service.clock())

@@ -58,9 +58,9 @@ class Doors:
         return Reply.of(response, "/labels", lambda done: set(done["labels"]))
 
     def correct(self, labels: list[str]) -> "Reply":
-        done = self.complete(["fever"])
+        reply = self.complete(["fever"])
         (listed,) = self.service.get("/v1/reviews/recent?limit=1", by="lead").json()["items"]
-        assert done.status == 200
+        assert reply.status == 200
         body = {"labels": labels, "reason": "page two"}
         response = self.post(f"/v1/documents/{listed['prediction_id']}/reopen", body, "lead")
         return Reply.of(response, "/labels", lambda task: self._corrected(task["id"]))
@@ -134,7 +134,7 @@ def test_a_set_with_more_labels_than_any_document_has_is_refused(doors: Doors, d
 def test_labels_in_odd_spellings_are_stored_as_meant_or_refused(
     doors: Doors, door: str, n: int
 ) -> None:
-    taken = 0
+    count = 0
     for seed in range(n):
         case = Case.drawn(seed)
         row = max(case.rows, key=len)
@@ -149,10 +149,10 @@ def test_labels_in_odd_spellings_are_stored_as_meant_or_refused(
         assert reply.status in ({200, 201} if sound else {422}), (where, reply.body)
         if sound:
             assert reply.labels == meant, where
-            taken += 1
+            count += 1
             continue
         assert reply.body.get("errors"), (where, reply.body)
         for fault in reply.body["errors"]:
             assert fault["pointer"].startswith(reply.place), (where, fault)
             assert fault["detail"], where
-    assert taken > n / 4
+    assert count > n / 4

@@ -17,19 +17,19 @@ def test_a_label_is_proposed_once_and_near_duplicates_are_named(service: Service
     assert (of_model.status_code, of_model.json()["in_model"]) == (200, True)
     similar = service.post(LABELS, by="reviewer", json={"label": "j12.82"})
     assert "'J12.82'" in assert_problem(similar, 409, "similar-labels")["detail"]
-    insisted = service.post(LABELS, by="reviewer", json={"label": "j12.82", "insist": True})
-    assert insisted.status_code == 201
+    response = service.post(LABELS, by="reviewer", json={"label": "j12.82", "insist": True})
+    assert response.status_code == 201
     unknown = {"label": "x", "prediction_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"}
-    refused = service.post(LABELS, by="reviewer", json=unknown)
-    assert_problem(refused, 404, "prediction-not-found")
+    refused_response = service.post(LABELS, by="reviewer", json=unknown)
+    assert_problem(refused_response, 404, "prediction-not-found")
 
 
 def test_the_model_comes_before_the_catalogue(service: Service) -> None:
     service.post(LABELS, by="reviewer", json={"label": "aa", "insist": True})
     items = service.get(f"{LABELS}?query=a", by="reviewer").json()["items"]
     assert [(item["label"], item["in_model"]) for item in items] == [("a", True), ("aa", False)]
-    proposed = service.get(f"{LABELS}?state=proposed", by="reviewer").json()["items"]
-    assert [item["label"] for item in proposed] == ["aa"]
+    proposed_items = service.get(f"{LABELS}?state=proposed", by="reviewer").json()["items"]
+    assert [item["label"] for item in proposed_items] == ["aa"]
 
 
 @pytest.mark.parametrize("name", ["J12.82", "infection/viral", "état % grippal"])
@@ -40,10 +40,10 @@ def test_a_lead_decides_on_a_label_of_any_name(service: Service, name: str) -> N
     assert (read.json()["label"], read.headers["etag"]) == (name, '"1"')
     body, version = {"state": "accepted", "label": "renamed"}, {"If-Match": read.headers["etag"]}
     assert service.send("PUT", address, by="reviewer", json=body).status_code == 403
-    renamed = service.send("PUT", address, by="lead", json=body, headers=version)
-    assert (renamed.status_code, renamed.json()["label"]) == (200, "renamed")
-    merged = service.get(address, by="lead").json()
-    assert (merged["state"], merged["merged_into"]) == ("merged", "renamed")
+    response = service.send("PUT", address, by="lead", json=body, headers=version)
+    assert (response.status_code, response.json()["label"]) == (200, "renamed")
+    merged_body = service.get(address, by="lead").json()
+    assert (merged_body["state"], merged_body["merged_into"]) == ("merged", "renamed")
 
 
 def test_an_erasure_names_the_labels_that_may_name_a_person(service: Service) -> None:
@@ -53,14 +53,14 @@ def test_an_erasure_names_the_labels_that_may_name_a_person(service: Service) ->
     version = {"If-Match": '"1"'}
     accept = {"state": "accepted"}
     service.send("PUT", f"{ADMIN}/J12.82", by="lead", json=accept, headers=version)
-    erased = service.post("/v1/admin/erasures", by="admin", json={"document_id": "note 0.5"})
-    assert erased.json() == {"predictions": 1, "labels": ["Jane Roe"]}
+    response = service.post("/v1/admin/erasures", by="admin", json={"document_id": "note 0.5"})
+    assert response.json() == {"predictions": 1, "labels": ["Jane Roe"]}
     address = f"{ADMIN}/Jane Roe"
     assert_problem(service.send("DELETE", address, by="lead"), 428, "version-required")
-    refused = service.send("DELETE", address, by="reviewer", headers=version)
-    assert refused.status_code == 403
-    removed = service.send("DELETE", address, by="lead", headers=version)
-    assert (removed.status_code, removed.content) == (204, b"")
+    refused_response = service.send("DELETE", address, by="reviewer", headers=version)
+    assert refused_response.status_code == 403
+    removed_response = service.send("DELETE", address, by="lead", headers=version)
+    assert (removed_response.status_code, removed_response.content) == (204, b"")
     assert_problem(service.get(address, by="lead"), 404, "label-not-found")
     of_model = service.send("DELETE", f"{ADMIN}/a", by="lead", headers={"If-Match": '"0"'})
     assert_problem(of_model, 422, "invalid-request", "/path/name")
@@ -79,25 +79,28 @@ def test_a_label_that_nobody_knows_is_not_found(service: Service) -> None:
 
 def test_answers_say_what_the_model_lacks(service: Service) -> None:
     service.fix_threshold(0.5)
-    sent = service.predict("0.9").json()
-    path = f"/v1/predictions/{sent['id']}/outcome"
+    body = service.predict("0.9").json()
+    path = f"/v1/predictions/{body['id']}/outcome"
     strict = {"labels": ["a", "new"], "source": "billing", "strict": True}
-    refused = service.post(path, by="client", json=strict)
-    assert_problem(refused, 422, "invalid-request", "/labels/1")
-    marked = service.post(path, by="client", json={**strict, "new_labels": ["new"]})
-    assert (marked.status_code, marked.json()["unknown_labels"][0]["label"]) == (201, "new")
-    reopened = service.post(
-        f"/v1/documents/{sent['id']}/reopen",
+    response = service.post(path, by="client", json=strict)
+    assert_problem(response, 422, "invalid-request", "/labels/1")
+    marked_response = service.post(path, by="client", json={**strict, "new_labels": ["new"]})
+    assert (marked_response.status_code, marked_response.json()["unknown_labels"][0]["label"]) == (
+        201,
+        "new",
+    )
+    reopened_response = service.post(
+        f"/v1/documents/{body['id']}/reopen",
         by="lead",
         json={"reason": "page two", "labels": ["a"], "label_missing": True},
     )
-    assert reopened.status_code == 201, reopened.text
+    assert reopened_response.status_code == 201, reopened_response.text
     (own,) = service.get("/v1/reviews/recent", by="lead").json()["items"]
     assert (own["labels"], own["label_missing"]) == (["a"], True)
     (listed,) = service.get("/v1/documents?beyond_model=true", by="lead").json()["items"]
     assert (listed["final_labels"], listed["label_missing"]) == (["a"], True)
     assert service.get("/v1/documents?beyond_model=false", by="lead").json()["items"] == []
-    life = service.get(f"/v1/documents/{sent['id']}", by="lead").json()
+    life = service.get(f"/v1/documents/{body['id']}", by="lead").json()
     last = [event for event in life["events"] if event["kind"] == "answered"][-1]
     assert (last["labels"], last["label_missing"]) == (["a"], True)
     assert "setwise_documents_beyond_model 1.0" in service.get("/metrics").text

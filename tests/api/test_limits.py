@@ -34,9 +34,9 @@ def test_a_burst_is_allowed_and_then_a_pace() -> None:
     clock = Clock()
     bucket = TokenBucket(clock=clock)
     assert [told(bucket.take(60))[0] for _ in range(60)] == list(range(59, -1, -1))
-    with pytest.raises(TooManyRequests, match="60 requests a minute") as refused:
+    with pytest.raises(TooManyRequests, match="60 requests a minute") as error:
         bucket.take(60)
-    assert refused.value.retry_after_s == pytest.approx(1)
+    assert error.value.retry_after_s == pytest.approx(1)
     clock.s += 1
     assert told(bucket.take(60)) == (0, 60)
 
@@ -55,7 +55,7 @@ def test_each_key_has_its_own_limit() -> None:
 @given(st.integers(1, 500), st.lists(st.floats(0, 30), min_size=1, max_size=200))
 def test_no_key_ever_gets_more_than_a_burst_and_its_pace(limit: int, pauses: list[float]) -> None:
     clock = Clock()
-    bucket, served = TokenBucket(clock=clock), 0
+    bucket, count = TokenBucket(clock=clock), 0
     for pause in pauses:
         clock.s += pause
         for _ in range(5):
@@ -63,8 +63,8 @@ def test_no_key_ever_gets_more_than_a_burst_and_its_pace(limit: int, pauses: lis
                 bucket.take(limit)
             except TooManyRequests:
                 break
-            served += 1
-    assert served <= limit + clock.s * limit / 60 + 1e-6
+            count += 1
+    assert count <= limit + clock.s * limit / 60 + 1e-6
 
 
 @given(st.integers(1, 1_000))
@@ -73,7 +73,7 @@ def test_whoever_waits_as_told_is_served(limit: int) -> None:
     bucket = TokenBucket(clock=clock)
     for _ in range(limit):
         bucket.take(limit)
-    with pytest.raises(TooManyRequests) as refused:
+    with pytest.raises(TooManyRequests) as error:
         bucket.take(limit)
-    clock.s += refused.value.retry_after_s + 1e-9
+    clock.s += error.value.retry_after_s + 1e-9
     bucket.take(limit)

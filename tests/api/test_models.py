@@ -10,10 +10,10 @@ ZIP = {"Content-Type": "application/zip"}
 
 
 def add(service: Service, content: bytes) -> str:
-    added = service.post(MODELS, by="admin", content=content, headers=ZIP)
-    assert added.status_code == 201, added.text
-    assert added.json()["active"] is False
-    found: str = added.json()["id"]
+    response = service.post(MODELS, by="admin", content=content, headers=ZIP)
+    assert response.status_code == 201, response.text
+    assert response.json()["active"] is False
+    found: str = response.json()["id"]
     return found
 
 
@@ -21,8 +21,8 @@ def test_a_model_is_added_verified_activated_and_rolled_back(service: Service) -
     first, second = add(service, b"one"), add(service, b"two")
     again = service.post(MODELS, by="admin", content=b"one", headers=ZIP)
     assert_problem(again, 409, "duplicate-model")
-    verified = service.post(f"{MODELS}/{first}/verify", by="admin")
-    assert verified.json() == {"id": first, "version": "sha256:one", "sound": True}
+    response = service.post(f"{MODELS}/{first}/verify", by="admin")
+    assert response.json() == {"id": first, "version": "sha256:one", "sound": True}
     leaving = {"headers": {"If-Match": '"sha256:two"'}}
     nothing = service.post(f"{MODELS}/rollback", by="admin", **leaving)
     assert_problem(nothing, 409, "nothing-to-roll-back")
@@ -30,8 +30,8 @@ def test_a_model_is_added_verified_activated_and_rolled_back(service: Service) -
         assert service.post(f"{MODELS}/{one}/activate", by="admin").json()["active"] is True
     assert service.post(f"{MODELS}/rollback", by="admin", **leaving).json()["id"] == first
     service.loader.damaged.add("sha256:two")
-    damaged = service.post(f"{MODELS}/{second}/activate", by="admin")
-    assert_problem(damaged, 409, "model-damaged")
+    damaged_response = service.post(f"{MODELS}/{second}/activate", by="admin")
+    assert_problem(damaged_response, 409, "model-damaged")
     assert service.services.models.page(SYSTEM)[1].active
 
 
@@ -48,11 +48,11 @@ def test_a_shadow_begins_and_ends_and_its_differences_are_listed(service: Servic
     path = f"{MODELS}/{candidate}"
     assert service.post(f"{path}/shadow", by="admin").json()["model_id"] == candidate
     service.fix_threshold(0.8)
-    made = service.predict("0.9").json()
-    accepted = service.post(f"{path}/compare", by="admin", json={"documents": 10})
-    assert accepted.status_code == 202
+    body = service.predict("0.9").json()
+    response = service.post(f"{path}/compare", by="admin", json={"documents": 10})
+    assert response.status_code == 202
     run_jobs(service)
-    done = service.get(accepted.headers["location"], by="admin").json()
+    done = service.get(response.headers["location"], by="admin").json()
     assert (done["state"], done["result"]["auto_both"]) == ("succeeded", 1)
     report = service.get(f"{path}/comparison", by="admin").json()
     assert report["shadowing_since"] is not None
@@ -66,7 +66,7 @@ def test_a_shadow_begins_and_ends_and_its_differences_are_listed(service: Servic
     (shown,) = service.get(f"{path}/comparison?differ=decision", by="admin").json()["items"]
     assert shown["serving"] == {"labels": ["a", "b"], "confidence": 0.95, "decision": "auto"}
     assert (shown["candidate"]["decision"], shown["reason"]) == ("review", "below_threshold")
-    assert made["id"] != shown["prediction_id"]
+    assert body["id"] != shown["prediction_id"]
     assert service.send("DELETE", f"{path}/shadow", by="admin").status_code == 204
-    ended = service.send("DELETE", f"{path}/shadow", by="admin")
-    assert_problem(ended, 404, "shadow-not-found")
+    ended_response = service.send("DELETE", f"{path}/shadow", by="admin")
+    assert_problem(ended_response, 404, "shadow-not-found")

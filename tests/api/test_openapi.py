@@ -235,8 +235,8 @@ def _is_page(schema: dict[str, Any]) -> bool:
 def test_a_version_is_required_where_its_absence_is_a_problem(
     path: str, operation: dict[str, Any]
 ) -> None:
-    required = {one["name"] for one in operation.get("parameters", []) if one["required"]}
-    assert ("if-match" in required) == ("428" in operation["responses"]), path
+    names = {one["name"] for one in operation.get("parameters", []) if one["required"]}
+    assert ("if-match" in names) == ("428" in operation["responses"]), path
 
 
 @pytest.mark.parametrize(("path", "operation"), list(_operations()))
@@ -348,11 +348,11 @@ def test_the_document_says_who_serves_it_under_which_licence_and_what_is_open() 
 
 def test_messages_are_told_apart_by_their_type() -> None:
     schemas = DOCUMENT["components"]["schemas"]
-    received = schemas["DeliveryWithLog"]["properties"]["payload"]
+    payload = schemas["DeliveryWithLog"]["properties"]["payload"]
     bodies = [_sent_body(operation)["$ref"] for _, operation in MESSAGES]
-    assert sorted(choice["$ref"] for choice in received["oneOf"]) == sorted(bodies)
-    kept = schemas["MessagePage"]["properties"]["items"]["items"]
-    for union in (received, kept):
+    assert sorted(choice["$ref"] for choice in payload["oneOf"]) == sorted(bodies)
+    items = schemas["MessagePage"]["properties"]["items"]["items"]
+    for union in (payload, items):
         assert union["discriminator"]["propertyName"] == "type"
         assert union["discriminator"]["mapping"].keys() == DOCUMENT["webhooks"].keys()
         assert len(union["oneOf"]) == len(DOCUMENT["webhooks"])

@@ -100,13 +100,13 @@ def test_models_are_listed_and_activated(service: Service) -> None:
     response = service.post(f"/v1/admin/models/{new.id}/activate", by="admin")
     assert response.status_code == 200
     assert response.json()["active"] is True
-    listed = service.get("/v1/admin/models", by="admin").json()
-    assert [(item["id"], item["active"]) for item in listed["items"]] == [
+    body = service.get("/v1/admin/models", by="admin").json()
+    assert [(item["id"], item["active"]) for item in body["items"]] == [
         (new.id, True),
         (old.id, False),
     ]
-    assert listed["next_cursor"] is None
-    assert listed["items"][0] == {
+    assert body["next_cursor"] is None
+    assert body["items"][0] == {
         "id": new.id,
         "version": "sha256:new",
         "active": True,
@@ -119,16 +119,16 @@ def test_a_rule_on_parents_follows_the_catalogue(service: Service) -> None:
     """Its model answers a and b."""
     labels = service.services.labels
     labels.describe(ADMIN, "label,parent\na,\nb,c\nc,")
-    changed = _put(service, {**POLICY, "rules": [{"kind": "parents"}]})
-    assert changed.status_code == 200, changed.text
-    (rule,) = changed.json()["rules"]
+    response = _put(service, {**POLICY, "rules": [{"kind": "parents"}]})
+    assert response.status_code == 200, response.text
+    (rule,) = response.json()["rules"]
     assert {k: v for k, v in rule.items() if v is not None} == {
         "kind": "parents",
         "name": "parents",
     }
-    assert _put(service, changed.json()).json()["rules"] == [rule]
-    held = service.predict("0.95").json()
-    assert (held["decision"], held["reason"]) == ("review", "rule")
+    assert _put(service, response.json()).json()["rules"] == [rule]
+    body = service.predict("0.95").json()
+    assert (body["decision"], body["reason"]) == ("review", "rule")
     before = service.get("/v1/admin/policy", by="admin").json()
     labels.describe(ADMIN, "label,parent\na,\nb,a")
     after = service.get("/v1/admin/policy", by="admin").json()
@@ -141,8 +141,8 @@ def test_rules_hold_back_what_is_confident_and_are_named(service: Service) -> No
         {"kind": "metadata", "name": "north", "field": "site", "values": ["north", 7]},
         {"kind": "exactly_one", "labels": ["a", "c"]},
     ]
-    changed = _put(service, {**POLICY, "rules": rules})
-    assert changed.status_code == 200, changed.text
+    response = _put(service, {**POLICY, "rules": rules})
+    assert response.status_code == 200, response.text
     shown = service.get("/v1/admin/policy", by="admin").json()
     assert _put(service, shown).status_code == 200
     told = [{k: v for k, v in rule.items() if v is not None} for rule in shown["rules"]]
@@ -173,15 +173,15 @@ def test_segments_are_listed_with_what_is_in_force_for_each(service: Service) ->
         "mode": "hold",
     }
     north = {"value": "north", "threshold": {"mode": "fixed", "value": 0.6}, "audit": own}
-    divided = {"segment_by": "site", "most_segments": 3}
-    response = _put(service, POLICY | divided | {"segments": [north, {"value": "south"}]})
+    divided_body = {"segment_by": "site", "most_segments": 3}
+    response = _put(service, POLICY | divided_body | {"segments": [north, {"value": "south"}]})
     body = response.json()
     assert response.status_code == 200, body
-    fixed = {"mode": "fixed", "value": 0.8, "certificate_id": None}
+    fixed_body = {"mode": "fixed", "value": 0.8, "certificate_id": None}
     assert body["segments"] == [
         {
             "value": "north",
-            "threshold": fixed | {"value": 0.6},
+            "threshold": fixed_body | {"value": 0.6},
             "audit": own,
             "tripped": False,
         },
@@ -194,8 +194,10 @@ def test_segments_are_listed_with_what_is_in_force_for_each(service: Service) ->
 
 def test_a_certification_or_breaker_of_an_unknown_segment_is_refused(service: Service) -> None:
     fault = 422, "invalid-request", "/segment"
-    asked = service.send("POST", "/v1/admin/certifications", by="admin", json={"segment": "north"})
-    assert_problem(asked, *fault)
+    response = service.send(
+        "POST", "/v1/admin/certifications", by="admin", json={"segment": "north"}
+    )
+    assert_problem(response, *fault)
     _put(service, POLICY | {"segment_by": "site", "segments": [{"value": "south"}]})
     assert_problem(service.get("/v1/admin/breaker?segment=north", by="admin"), *fault)
     assert service.get("/v1/admin/breaker?segment=south", by="admin").json()["segment"] == "south"

@@ -142,8 +142,8 @@ def test_control_characters_other_than_nul_are_kept(service: Service) -> None:
     document = {"id": "note", "text": "a\x01\x1b[31m\u2028b"}
     response = service.post("/v1/predictions", by="client", json={"document": document})
     assert response.status_code == 201
-    stored = service.database.contents.predictions[response.json()["id"]]
-    assert stored.document.text == "a\x01\x1b[31m\u2028b"
+    prediction = service.database.contents.predictions[response.json()["id"]]
+    assert prediction.document.text == "a\x01\x1b[31m\u2028b"
 
 
 def test_a_problem_lists_a_bounded_number_of_faults(service: Service) -> None:
@@ -181,9 +181,9 @@ def test_what_a_body_means_has_one_digest_whatever_the_release(service: Service)
         answer = service.post("/v1/predictions", by="client", headers=headers, json=body)
         assert answer.status_code == 201
     assert len(service.database.contents.predictions) == 1
-    meant = b'{"document":{"text":"x"}}'  # without optional members, which a release may add
+    content = b'{"document":{"text":"x"}}'  # without optional members, which a release may add
     ((_, digest),) = service.database.contents.idempotency.values()
-    assert digest == service.services.idempotency.digest(meant).hexdigest()
+    assert digest == service.services.idempotency.digest(content).hexdigest()
 
 
 def test_a_list_is_filtered(service: Service) -> None:
@@ -255,15 +255,15 @@ def test_a_model_that_fails_is_a_bare_500(
 
 def test_the_answer_is_what_its_schema_describes() -> None:
     every = "".join(map(chr, range(0x2100))) + "\U0001f600"  # marks, controls, quotes and slashes
-    for made in (
+    for new_prediction in (
         prediction(confidence=0.25),
         prediction(document=Document(text="no name")),
         prediction(document=Document(id=every, text="odd name")),
     ):
-        written = to_json(ShownPrediction.of(made))
+        content = to_json(ShownPrediction.of(new_prediction))
         parts = described()["components"]
         schema = {"$ref": "#/components/schemas/Prediction", "components": parts}
-        Draft202012Validator(schema).validate(json.loads(written))
+        Draft202012Validator(schema).validate(json.loads(content))
 
 
 @pytest.mark.parametrize("address", ["/v1/predictions", "/v1/predictions/batch"])

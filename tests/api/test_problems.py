@@ -28,8 +28,8 @@ def test_an_unknown_address_names_the_nearest(
 ) -> None:
     problem = assert_problem(service.get(path, by="client"), 404, "unknown-address")
     assert problem["detail"].endswith(" All are listed at /docs.")
-    named = re.search("is `(.*)` meant", problem["detail"])
-    assert (named and named[1]) == meant
+    match = re.search("is `(.*)` meant", problem["detail"])
+    assert (match and match[1]) == meant
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_browser_gets_a_page_for_an_unknown_address(
 def test_a_body_for_another_route_names_that_route(
     service: Service, path: str, sent: str, cure: str
 ) -> None:
-    refused = service.post(path, by="client", content=b"{}", headers={"Content-Type": sent})
-    assert cure in assert_problem(refused, 415, "unsupported-media-type")["detail"]
+    response = service.post(path, by="client", content=b"{}", headers={"Content-Type": sent})
+    assert cure in assert_problem(response, 415, "unsupported-media-type")["detail"]
 
 
 def test_a_wrong_method_is_a_problem_that_names_the_right_ones(service: Service) -> None:
@@ -97,8 +97,8 @@ def test_the_address_of_a_kind_explains_it(service: Service, kind: ProblemKind) 
 
 
 def test_all_kinds_are_listed(service: Service) -> None:
-    listed = service.get("/problems").json()["items"]
-    assert [item["type"] for item in listed] == [kind.type for kind in ALL_KINDS]
+    items = service.get("/problems").json()["items"]
+    assert [item["type"] for item in items] == [kind.type for kind in ALL_KINDS]
     page = service.get("/problems", headers={"Accept": "text/html"}).text
     assert all(kind.type in page for kind in ALL_KINDS)
 
@@ -142,6 +142,6 @@ def test_a_name_that_a_request_invents_is_shown_short_and_harmless(
     assert all(len(step) <= 501 for step in problem["instance"].split("/"))
     for each in problem.get("errors", ()):
         assert all(len(step) <= 501 for step in each["pointer"].split("/"))
-    shown = json.dumps(problem, ensure_ascii=False)
-    assert shown.isprintable()
-    assert not re.search(r"(?<!\\)\\u00", shown)  # what JSON itself escapes
+    text = json.dumps(problem, ensure_ascii=False)
+    assert text.isprintable()
+    assert not re.search(r"(?<!\\)\\u00", text)  # what JSON itself escapes

@@ -40,11 +40,11 @@ def test_the_reference_describes_every_call(service: Service) -> None:
 
 def test_the_reference_is_searched_by_words_of_an_operation(service: Service) -> None:
     every = {call.path for call in calls_of(service.app.openapi())}
-    shown = service.get("/docs", params={"query": "Claim lease"}).text
-    found = {path for path in every if f"{path}</code>" in shown}
+    text = service.get("/docs", params={"query": "Claim lease"}).text
+    found = {path for path in every if f"{path}</code>" in text}
     assert "/v1/reviews/claim" in found
     assert "/v1/admin/keys" not in found
-    assert f"of {len([*calls_of(service.app.openapi())])} operations" in shown
+    assert f"of {len([*calls_of(service.app.openapi())])} operations" in text
     none = service.get("/docs", params={"query": "<b>zzz"}).text
     assert ">0 of" in none
     assert "&lt;b&gt;zzz" in none
@@ -62,8 +62,8 @@ def test_the_reference_has_the_members_of_bodies_with_type_meaning_and_limits(
     assert "probability of each label" in members["document.scores"].meaning
     (limit,) = (one for one in calls["list_predictions"].parameters if one.name == "limit")
     assert limit.limits == ["at least 1", "at most 200", "`50` unless given"]
-    answered = {member.name for member in calls["predict"].answer_members}
-    assert {"labels", "candidates[].confidence"} <= answered
+    names = {member.name for member in calls["predict"].answer_members}
+    assert {"labels", "candidates[].confidence"} <= names
 
 
 def test_the_commands_of_the_reference_are_sound(service: Service) -> None:

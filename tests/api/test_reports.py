@@ -5,10 +5,10 @@ from tests.kit.edge import Service, assert_problem
 
 def test_leads_read_the_numbers(service: Service) -> None:
     service.fix_threshold(0.8)
-    sent = service.predict("0.9").json()
+    sent_body = service.predict("0.9").json()
     service.predict("0.5")
-    body = {"labels": sent["labels"], "source": "billing"}
-    service.post(f"/v1/predictions/{sent['id']}/outcome", by="client", json=body)
+    body = {"labels": sent_body["labels"], "source": "billing"}
+    service.post(f"/v1/predictions/{sent_body['id']}/outcome", by="client", json=body)
     summary = service.get("/v1/reports/summary", by="lead").json()
     assert (summary["predictions"], summary["auto_sent"], summary["coverage"]) == (2, 1, 0.5)
     assert summary["reasons"] == {"above_threshold": 1, "below_threshold": 1}

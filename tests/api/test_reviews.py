@@ -155,14 +155,14 @@ def test_a_queue_may_be_chosen_and_a_task_put_to_its_end(
     for other in ("segment=nowhere", "label=nothing", "prioritized=true"):
         assert service.post(f"{claim}?{other}", by="reviewer").status_code == 204
     label = task["candidates"][0]["labels"][0]
-    found = service.post(f"{claim}?label={label}", by="reviewer")
-    assert found.json()["id"] == task["id"]
+    response = service.post(f"{claim}?label={label}", by="reviewer")
+    assert response.json()["id"] == task["id"]
 
 
 def test_a_skipped_task_waits_for_somebody_else(service: Service, task: dict[str, Any]) -> None:
     address = f"/v1/reviews/{task['id']}/skip"
-    skipped = service.post(address, by="reviewer", json={"reason": "unreadable"})
-    assert (skipped.status_code, skipped.json()["state"]) == (200, "waiting")
+    response = service.post(address, by="reviewer", json={"reason": "unreadable"})
+    assert (response.status_code, response.json()["state"]) == (200, "waiting")
     assert service.post("/v1/reviews/claim", by="reviewer").status_code == 204
 
 
@@ -183,12 +183,12 @@ def test_leads_read_who_skipped_a_task_and_why_and_reviewers_do_not(
         )
         skips.append({"reason": reason, "skipped_at": "2026-01-02T03:04:05.678901Z"})
     (listed,) = service.get("/v1/reviews", by="lea").json()["items"]
-    told = [{name: skip[name] for name in ("reason", "skipped_at")} for skip in listed["skips"]]
-    assert told == skips
+    items = [{name: skip[name] for name in ("reason", "skipped_at")} for skip in listed["skips"]]
+    assert items == skips
     assert listed["skips"][1]["reviewer"] == ids[0]
-    claimed = service.post("/v1/reviews/claim", by="lea").json()
-    assert claimed["skips"] == listed["skips"]
-    assert (claimed["kind"], "candidates" in claimed) == ("review", not audited)
+    body = service.post("/v1/reviews/claim", by="lea").json()
+    assert body["skips"] == listed["skips"]
+    assert (body["kind"], "candidates" in body) == ("review", not audited)
     assert "skips" not in service.get("/v1/reviews", by="reviewer").json()["items"][0]
 
 
@@ -265,8 +265,8 @@ def test_matching_labels_are_paged(service: Service) -> None:
 def test_without_a_model_the_catalogue_has_the_labels(service: Service) -> None:
     service.predictors.predictor = None
     service.services.labels.add(SYSTEM, "wheat\ngrain")
-    found = service.get("/v1/labels", by="reviewer").json()
-    assert [item["label"] for item in found["items"]] == ["grain", "wheat"]
+    body = service.get("/v1/labels", by="reviewer").json()
+    assert [item["label"] for item in body["items"]] == ["grain", "wheat"]
 
 
 def test_while_the_model_loads_there_are_no_labels(service: Service) -> None:

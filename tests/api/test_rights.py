@@ -75,11 +75,11 @@ def test_a_caller_without_the_right_is_not_told_what_is_wrong_with_a_request(
     method, path = operation
     described = service.app.openapi()["paths"].get(path, {}).get(method.lower(), {})
     parameters = described.get("parameters", ())
-    asked = [each["name"] for each in parameters if each["in"] == "query"]
+    names = [each["name"] for each in parameters if each["in"] == "query"]
     address = "/".join(UNKNOWN if part.startswith("{") else part for part in path.split("/"))
     usual = (f"{address}?nonsense=1&nonsense=2", {"json": {"nonsense": 1}})
     others = [(address, arguments) for arguments in WRONG.values()]
-    others += [(f"{address}?{name}=%00&{name}=1.0", {}) for name in asked]
+    others += [(f"{address}?{name}=%00&{name}=1.0", {}) for name in names]
     others += [(address.replace(UNKNOWN, step), {}) for step in WRONG_STEPS if "{" in path]
     right = operations()[operation]
     refused = [caller for caller in CALLERS if not right.opens(*caller)]

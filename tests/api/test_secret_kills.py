@@ -88,7 +88,7 @@ def test_no_kill_loses_a_secret_that_was_made_or_makes_it_twice(
     place = {"key": key.id, "person": person.id}
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload([__name__])
-    made = 0
+    count = 0
     for life in range(kills):
         # A new webhook, because a secret can be rotated at most nine times a day.
         hook = f"{life}-webhook", "/v1/admin/webhooks", {"url": f"https://a.example/{life}"}
@@ -102,16 +102,16 @@ def test_no_kill_loses_a_secret_that_was_made_or_makes_it_twice(
         time.sleep(draw.uniform(0, 0.1))
         server.kill()
         server.join()
-        sent = [json.loads(line) for line in file.read_text().splitlines()]
-        for posted, response in zip(posts(life, place), [*sent, None], strict=False):
+        items = [json.loads(line) for line in file.read_text().splitlines()]
+        for posted, response in zip(posts(life, place), [*items, None], strict=False):
             status, text = call(posted)
             patience = time.monotonic() + PATIENCE_S
             while status == 409 and time.monotonic() < patience:
                 status, text = call(posted)
             assert status in {200, 201}, text
             assert response is None or response == [posted[0], status, text]
-            made += posted[1] == "/v1/admin/keys"
+            count += posted[1] == "/v1/admin/keys"
     with application.engine.connect() as connection:
         keys = select(func.count()).select_from(tables.api_keys)
-        assert connection.execute(keys).scalar_one() == made + 2
+        assert connection.execute(keys).scalar_one() == count + 2
     application.close()

@@ -127,12 +127,12 @@ def asked(port: int, path: str, secret: str) -> Iterator[socket.socket]:
 
 def status(connection: socket.socket) -> int:
     """Return the status of a response, read byte by byte."""
-    said = b""
-    while len(said) < 12:
+    content = b""
+    while len(content) < 12:
         byte = connection.recv(1)
         assert byte
-        said += byte
-    return int(said[9:])
+        content += byte
+    return int(content[9:])
 
 
 def job_result(service: Service) -> str:
@@ -190,8 +190,8 @@ def test_a_reader_that_goes_away_gives_its_place_back(service: Service, port: in
 
 
 def test_a_file_that_may_not_be_read_is_a_problem(service: Service) -> None:
-    refused = service.get("/v1/exports/audit-events", by="client")
-    assert refused.status_code == 403
+    response = service.get("/v1/exports/audit-events", by="client")
+    assert response.status_code == 403
 
 
 @ON_BOTH
@@ -210,8 +210,8 @@ def test_slow_requests_leave_connections_to_predictions_and_readiness(
             assert client.get("/readyz/predictions").status_code == 200
             key = {"Authorization": f"Bearer {several.secrets['client']}"}
             one = {"document": {"text": "0.5"}}
-            made = client.post("/v1/predictions", json=one, headers=key)
-            assert made.status_code == 201
+            response = client.post("/v1/predictions", json=one, headers=key)
+            assert response.status_code == 201
             many = {"documents": [{"text": "0.5"}] * 2}
             assert client.post("/v1/predictions/batch", json=many, headers=key).status_code == 200
         slow.end.set()

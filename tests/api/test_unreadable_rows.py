@@ -184,12 +184,12 @@ def test_a_webhook_whose_secret_is_unreadable_waits_alone(service: Service) -> N
         return [parcel.endpoint.id for parcel in webhooks.claim({}, otherwise=9)]
 
     assert claimed() == [sound]
-    shown = service.get(f"/v1/admin/webhooks/{lost}", by="admin").json()
-    assert shown["enabled"] is False
-    assert shown["disabled_because"] == "its signing secret cannot be read; rotate it"
-    change = {"url": shown["url"], "description": "renamed", "enabled": True}
-    stored = service.send("PUT", f"/v1/admin/webhooks/{lost}", by="admin", json=change)
-    assert stored.json()["enabled"] is False
+    body = service.get(f"/v1/admin/webhooks/{lost}", by="admin").json()
+    assert body["enabled"] is False
+    assert body["disabled_because"] == "its signing secret cannot be read; rotate it"
+    change = {"url": body["url"], "description": "renamed", "enabled": True}
+    response = service.send("PUT", f"/v1/admin/webhooks/{lost}", by="admin", json=change)
+    assert response.json()["enabled"] is False
     service.post(f"/v1/admin/webhooks/{lost}/rotate-secret", by="admin")
     assert claimed() == [lost]
     plant(service, "moved", next(p for p in sealed_columns() if p.column.name == "secrets"))

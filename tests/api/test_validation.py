@@ -50,8 +50,8 @@ def test_an_unknown_member_names_the_nearest(
 
 
 def test_an_unknown_parameter_names_the_nearest(service: Service) -> None:
-    refused = service.get("/v1/predictions?created_form=x", by="client")
-    problem = assert_problem(refused, 422, "invalid-request", "/query/created_form")
+    response = service.get("/v1/predictions?created_form=x", by="client")
+    problem = assert_problem(response, 422, "invalid-request", "/query/created_form")
     assert "is `created_from` meant?" in problem["detail"]
 
 
@@ -90,9 +90,9 @@ def test_every_fault_of_form_is_in_our_words(base: type[BaseModel]) -> None:
 def test_only_the_first_unknown_members_of_a_request_are_described(
     model: type[BaseModel],
 ) -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError) as error:
         model.model_validate({f"f{place}": 1 for place in range(2_000)})
-    kinds = [entry["type"] for entry in caught.value.errors()]
+    kinds = [entry["type"] for entry in error.value.errors()]
     assert kinds.count(UNKNOWN_MEMBER) == MOST_FAULTS
 
 

@@ -18,9 +18,9 @@ HOOKS = "/v1/admin/webhooks"
 def _add(service: Service, **fields: Any) -> dict[str, Any]:
     response = service.post(HOOKS, by="admin", json={"url": URL, **fields})
     assert response.status_code == 201, response.text
-    added: dict[str, Any] = response.json()
-    assert response.headers["location"] == f"{HOOKS}/{added['id']}"
-    return added
+    body: dict[str, Any] = response.json()
+    assert response.headers["location"] == f"{HOOKS}/{body['id']}"
+    return body
 
 
 def _attempt(service: Service, **answer: Any) -> int:
@@ -35,12 +35,12 @@ def _attempt(service: Service, **answer: Any) -> int:
 
 
 def _complete(service: Service, labels: list[str]) -> dict[str, Any]:
-    claimed = service.post("/v1/reviews/claim", by="reviewer")
+    response = service.post("/v1/reviews/claim", by="reviewer")
     done = service.post(
-        f"/v1/reviews/{claimed.json()['id']}/complete",
+        f"/v1/reviews/{response.json()['id']}/complete",
         by="reviewer",
         json={"labels": labels},
-        headers={"If-Match": claimed.headers["etag"]},
+        headers={"If-Match": response.headers["etag"]},
     )
     assert done.status_code == 200, done.text
     answer: dict[str, Any] = done.json()
@@ -48,36 +48,36 @@ def _complete(service: Service, labels: list[str]) -> dict[str, Any]:
 
 
 def test_a_webhook_shows_its_secret_once(service: Service) -> None:
-    added = _add(service, description="billing", events=["review.completed"])
-    assert added["secret"].startswith("whsec_")
-    shown = service.get(f"{HOOKS}/{added['id']}", by="admin")
-    assert shown.headers["etag"] == '"1"'
-    assert shown.json() == {**added, "secret": None}
-    assert service.get(HOOKS, by="admin").json()["items"] == [shown.json()]
-    rotated = service.post(f"{HOOKS}/{added['id']}/rotate-secret", by="admin").json()
-    assert rotated["secret"] != added["secret"]
-    assert rotated["previous_secret_expires_at"] == "2026-01-03T03:04:05.678901Z"
-    assert rotated["version"] == 2
+    body = _add(service, description="billing", events=["review.completed"])
+    assert body["secret"].startswith("whsec_")
+    response = service.get(f"{HOOKS}/{body['id']}", by="admin")
+    assert response.headers["etag"] == '"1"'
+    assert response.json() == {**body, "secret": None}
+    assert service.get(HOOKS, by="admin").json()["items"] == [response.json()]
+    rotated_body = service.post(f"{HOOKS}/{body['id']}/rotate-secret", by="admin").json()
+    assert rotated_body["secret"] != body["secret"]
+    assert rotated_body["previous_secret_expires_at"] == "2026-01-03T03:04:05.678901Z"
+    assert rotated_body["version"] == 2
     trail = json.dumps([dict(e.detail) for e in service.database.contents.events.values()])
-    assert added["secret"] not in trail
-    assert rotated["secret"] not in trail
+    assert body["secret"] not in trail
+    assert rotated_body["secret"] not in trail
 
 
 def test_a_webhook_is_replaced_at_the_version_that_was_read(service: Service) -> None:
-    added = _add(service)
-    address = f"{HOOKS}/{added['id']}"
+    added_body = _add(service)
+    address = f"{HOOKS}/{added_body['id']}"
     body = {"url": "https://other.example/", "enabled": False}
-    changed = service.send("PUT", address, by="admin", json=body, headers={"If-Match": '"1"'})
-    assert changed.json() == {
-        **added,
+    response = service.send("PUT", address, by="admin", json=body, headers={"If-Match": '"1"'})
+    assert response.json() == {
+        **added_body,
         "url": "https://other.example/",
         "enabled": False,
         "disabled_because": "by an administrator",
         "secret": None,
         "version": 2,
     }
-    gone = service.send("DELETE", address, by="admin", headers={"If-Match": '"2"'})
-    assert (gone.status_code, gone.content) == (204, b"")
+    gone_response = service.send("DELETE", address, by="admin", headers={"If-Match": '"2"'})
+    assert (gone_response.status_code, gone_response.content) == (204, b"")
     assert_problem(service.get(address, by="admin"), 404, "webhook-not-found")
 
 
@@ -107,10 +107,10 @@ def test_a_delivery_is_shown_with_its_log_and_sent_again_on_request(service: Ser
     assert (listed["attempts"], listed["webhook_id"]) == (1, hook["id"])
     assert listed["next_attempt_at"] == "2026-01-02T03:04:10.678901Z"
     one = f"/v1/admin/deliveries/{listed['id']}"
-    shown = service.get(one, by="admin").json()
-    assert shown["delivery"] == listed
-    assert shown["payload"]["data"]["prediction_id"] == prediction["id"]
-    assert shown["log"] == [
+    body = service.get(one, by="admin").json()
+    assert body["delivery"] == listed
+    assert body["payload"]["data"]["prediction_id"] == prediction["id"]
+    assert body["log"] == [
         {
             "number": 1,
             "started_at": "2026-01-02T03:04:05.678901Z",
@@ -121,8 +121,8 @@ def test_a_delivery_is_shown_with_its_log_and_sent_again_on_request(service: Ser
         }
     ]
     assert _attempt(service, status=200) == 0  # not due yet
-    replayed = service.post(f"{one}/replay", by="admin")
-    assert (replayed.status_code, replayed.json()["attempts"]) == (202, 0)
+    response = service.post(f"{one}/replay", by="admin")
+    assert (response.status_code, response.json()["attempts"]) == (202, 0)
     assert _attempt(service, status=200) == 1
     listed = service.get("/v1/admin/deliveries", by="admin").json()["items"][0]
     assert (listed["state"], listed["next_attempt_at"]) == ("delivered", None)
@@ -158,16 +158,16 @@ def test_nothing_is_sent_again_to_a_webhook_that_was_deleted(service: Service) -
     service.send("DELETE", f"{HOOKS}/{hook['id']}", by="admin")
     (listed,) = service.get("/v1/admin/deliveries", by="admin").json()["items"]
     assert listed["state"] == "cancelled"
-    refused = service.post(f"/v1/admin/deliveries/{listed['id']}/replay", by="admin")
-    assert_problem(refused, 409, "delivery-cancelled")
+    response = service.post(f"/v1/admin/deliveries/{listed['id']}/replay", by="admin")
+    assert_problem(response, 409, "delivery-cancelled")
 
 
 def test_a_test_goes_to_one_webhook_whatever_it_wants_and_to_no_outbox(service: Service) -> None:
     hook = _add(service, events=["policy.tripped"])
     _add(service)
-    tried = service.post(f"{HOOKS}/{hook['id']}/test", by="admin")
-    assert tried.status_code == 202
-    assert service.get(tried.headers["location"], by="admin").json()["payload"] == {
+    response = service.post(f"{HOOKS}/{hook['id']}/test", by="admin")
+    assert response.status_code == 202
+    assert service.get(response.headers["location"], by="admin").json()["payload"] == {
         "type": "webhook.test",
         "timestamp": "2026-01-02T03:04:05.678901Z",
         "data": {"webhook_id": hook["id"]},
@@ -180,25 +180,25 @@ def test_what_is_told_is_what_the_document_says_and_holds_no_text(service: Servi
     """The models of OpenAPI's ``webhooks`` forbid and demand every field."""
     service.fix_threshold(0.5)
     body = {"document": {"id": "note-1", "text": "0.8"}, "metadata": {"ward": "geheim"}}
-    sent = service.post("/v1/predictions", by="client", json=body).json()
+    sent_body = service.post("/v1/predictions", by="client", json=body).json()
     body["document"] = {"text": "0.3"}
     waiting = service.post("/v1/predictions", by="client", json=body).json()
     done = _complete(service, ["a"])
     first, second = service.database.contents.messages.values()
     told = AutoSentMessage.model_validate_json(json.dumps(payload(first)))
-    assert told.data.prediction_id == sent["id"]
+    assert told.data.prediction_id == sent_body["id"]
     data = told.model_dump(mode="json")["data"]
-    assert {name: value for name, value in data.items() if name in sent} == {
-        name: value for name, value in sent.items() if name in data
+    assert {name: value for name, value in data.items() if name in sent_body} == {
+        name: value for name, value in sent_body.items() if name in data
     }
-    reviewed = CompletedMessage.model_validate_json(json.dumps(payload(second)))
-    assert reviewed.data.prediction_id == waiting["id"]
-    assert (reviewed.data.labels, reviewed.data.agreed) == (("a",), False)
-    assert (reviewed.data.review_id, reviewed.data.annotation_id) == (
+    reviewed_message = CompletedMessage.model_validate_json(json.dumps(payload(second)))
+    assert reviewed_message.data.prediction_id == waiting["id"]
+    assert (reviewed_message.data.labels, reviewed_message.data.agreed) == (("a",), False)
+    assert (reviewed_message.data.review_id, reviewed_message.data.annotation_id) == (
         done["id"],
         done["annotation_id"],
     )
-    assert reviewed.data.decision == "review"
+    assert reviewed_message.data.decision == "review"
     for message in (first, second):
         assert "geheim" not in json.dumps(payload(message))
         assert '"0.' not in json.dumps(payload(message))  # the documents' texts
@@ -207,7 +207,7 @@ def test_what_is_told_is_what_the_document_says_and_holds_no_text(service: Servi
 def test_a_client_pulls_what_happened_and_acknowledges_it(service: Service) -> None:
     service.fix_threshold(0.5)
     service.key("other", Role.CLIENT)
-    sent = [service.predict(text).json()["id"] for text in ("0.8", "0.9", "0.7")]
+    sent_ids = [service.predict(text).json()["id"] for text in ("0.8", "0.9", "0.7")]
     service.predict("0.2")
     _complete(service, ["a", "b"])
     assert service.get("/v1/outbox", by="other").json()["items"] == []
@@ -215,7 +215,7 @@ def test_a_client_pulls_what_happened_and_acknowledges_it(service: Service) -> N
     rest = service.get(f"/v1/outbox?cursor={first['next_cursor']}", by="client").json()
     assert rest["next_cursor"] is None
     messages = first["items"] + rest["items"]
-    assert [m["data"]["prediction_id"] for m in messages[:3]] == sent
+    assert [m["data"]["prediction_id"] for m in messages[:3]] == sent_ids
     assert [m["type"] for m in messages] == ["prediction.auto_sent"] * 3 + ["review.completed"]
     stolen = service.get(f"/v1/outbox?cursor={first['next_cursor']}", by="other")
     assert_problem(stolen, 422, "invalid-request", "/query/cursor")

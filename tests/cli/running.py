@@ -12,19 +12,19 @@ Content = dict[str, list[tuple[object, ...]]]
 
 def status(*arguments: object) -> int:
     """Return the exit status of a command."""
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as error:
         main([str(one) for one in arguments])
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+    assert isinstance(error.value.code, int)
+    return error.value.code
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """Return the one line that says why a command cannot be done."""
     capsys.readouterr()
     assert status(*arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    (line,) = printed.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    (line,) = output.err.splitlines()
     assert line.startswith("setwise: ")
     return line
 

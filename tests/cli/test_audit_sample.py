@@ -28,10 +28,9 @@ def answers(folder: Path, name: str = "answers.jsonl") -> Path:
 def test_a_table_comes_back_filled_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "check.csv"
     assert status("audit-sample", answers(tmp_path), "--n", 440, "--out", out) == 0
-    said = capsys.readouterr().err
+    err = capsys.readouterr().err
     assert (
-        said
-        == f"440 of 800 answers in {out}: 400 with a confidence of 0.99 or more, 40 with less\n"
+        err == f"440 of 800 answers in {out}: 400 with a confidence of 0.99 or more, 40 with less\n"
     )
     with out.open(newline="") as file:
         rows = list(csv.DictReader(file))

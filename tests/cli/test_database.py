@@ -57,9 +57,9 @@ def test_checks_are_rebuilt_and_progress_is_shown(capsys: pytest.CaptureFixture[
     assert run("upgrade") == 0
     capsys.readouterr()
     assert run("rebuild", "checks") == 0
-    shown = capsys.readouterr()
-    assert shown.out == "checks rebuilt from what was answered to 0 predictions\n"
-    assert "0 of 0 predictions" in shown.err
+    output = capsys.readouterr()
+    assert output.out == "checks rebuilt from what was answered to 0 predictions\n"
+    assert "0 of 0 predictions" in output.err
     assert "'checks'" in refusal(capsys, "db", "rebuild", "annotations")
 
 
@@ -101,8 +101,8 @@ def test_a_wrong_address_is_one_line_without_its_password(
 ) -> None:
     monkeypatch.setenv("SETWISE_DATABASE_URL", url)
     assert run("current") == 2
-    printed = capsys.readouterr()
-    (line,) = printed.err.splitlines()
+    output = capsys.readouterr()
+    (line,) = output.err.splitlines()
     assert said in line
     assert "hunter2" not in line
 
@@ -129,6 +129,6 @@ def test_a_database_of_another_release_is_sent_to_that_release(
     with closing(sqlite3.connect(folder / "setwise.db")) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     for arguments in (("db", "check"), ("db", "upgrade"), ("key", "list")):
-        said = refusal(capsys, *arguments)
-        assert "install the release that made it, or a newer one" in said
-        assert "run setwise db upgrade" not in said
+        text = refusal(capsys, *arguments)
+        assert "install the release that made it, or a newer one" in text
+        assert "run setwise db upgrade" not in text

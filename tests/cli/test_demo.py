@@ -101,8 +101,8 @@ def test_keys_are_kept_in_a_private_file(clinic: Clinic, tmp_path: Path) -> None
 
 def test_only_a_revoked_key_is_made_anew(clinic: Clinic, tmp_path: Path) -> None:
     before = keyring(clinic, tmp_path).opened()
-    revoked = clinic.keys.authenticate(before["client"])
-    clinic.keys.revoke(SYSTEM, revoked.id)
+    caller = clinic.keys.authenticate(before["client"])
+    clinic.keys.revoke(SYSTEM, caller.id)
     after = keyring(clinic, tmp_path).opened()
     assert after["client"] != before["client"]
     assert {role for role in after if after[role] != before[role]} == {"client"}
@@ -158,8 +158,8 @@ def test_a_first_run_posts_and_reviews(clinic: Clinic, tmp_path: Path) -> None:
     assert counts.leased == 0
     names = {key.name for key in clinic.keys.all(SYSTEM)}
     assert names >= {f"{name} (generated)" for name in ANNOTATORS}
-    posted = {prediction.document.id for prediction in clinic.contents.predictions.values()}
-    assert posted == {note.id for note in INCOMING}
+    ids = {prediction.document.id for prediction in clinic.contents.predictions.values()}
+    assert ids == {note.id for note in INCOMING}
 
 
 def test_annotators_answer_near_the_truth_whatever_was_suggested(

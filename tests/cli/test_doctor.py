@@ -54,10 +54,10 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str
 
 def examined(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, str]]]:
     capsys.readouterr()
-    ended = running.status("doctor", "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert told["ok"] is (ended == 0)
-    return ended, {check["check"]: check for check in told["checks"]}
+    count = running.status("doctor", "--json")
+    body = json.loads(capsys.readouterr().out)
+    assert body["ok"] is (count == 0)
+    return count, {check["check"]: check for check in body["checks"]}
 
 
 def test_a_sound_installation_is_found_sound(
@@ -162,10 +162,10 @@ def test_plain_content_beside_a_key_is_a_fault(
 ) -> None:
     _plain(folder, sqlite_url)
     monkeypatch.setenv("SETWISE_ENCRYPTION_KEYS", base64.b64encode(bytes(32)).decode())
-    found = examined(capsys)[1]["encryption"]
-    assert found["verdict"] == "fault"
-    assert "without encryption" in found["seen"]
-    assert "unset SETWISE_ENCRYPTION_KEYS" in found["cure"]
+    encryption = examined(capsys)[1]["encryption"]
+    assert encryption["verdict"] == "fault"
+    assert "without encryption" in encryption["seen"]
+    assert "unset SETWISE_ENCRYPTION_KEYS" in encryption["cure"]
 
 
 def _tripped(data: Path, url: str) -> None:
@@ -177,10 +177,10 @@ def _tripped(data: Path, url: str) -> None:
 
 def _beyond(data: Path, url: str) -> None:
     engine = engines.create(url)
-    sent = prediction(decision=Decision.AUTO)
+    sent_prediction = prediction(decision=Decision.AUTO)
     with Transactions(engine)() as transaction:
-        add_predictions(transaction, sent)
-        transaction.outcomes.add(outcome(sent, UNNAMED))
+        add_predictions(transaction, sent_prediction)
+        transaction.outcomes.add(outcome(sent_prediction, UNNAMED))
     engine.dispose()
 
 
@@ -255,10 +255,10 @@ def test_settings_that_are_none_or_wrong_are_named(
     monkeypatch.setenv("SETWISE_DATABSE_URL", "sqlite:///secret")
     monkeypatch.setenv("SETWISE_LEASE_S", "soon")
     assert running.status("doctor") == 1
-    said = capsys.readouterr().out
-    assert "is `SETWISE_DATABASE_URL` meant?" in said
-    assert "SETWISE_LEASE_S" in said
-    assert "secret" not in said
+    out = capsys.readouterr().out
+    assert "is `SETWISE_DATABASE_URL` meant?" in out
+    assert "SETWISE_LEASE_S" in out
+    assert "secret" not in out
 
 
 def test_a_server_elsewhere_that_is_down_is_named_without_its_password(

@@ -37,19 +37,19 @@ def test_a_mixture_is_shown_component_by_component(mixture, capsys):
     table = explained(capsys, mixture / "model")
     head, *rows = table.splitlines()
     assert head.split() == ["component", "share", "labels", "terms"]
-    shown = json.loads(explained(capsys, mixture / "model", "--json"))
-    assert shown["method"] == "cbm-rerank"
-    assert len(rows) >= len(shown["components"]) >= 2
-    for component in shown["components"]:
+    body = json.loads(explained(capsys, mixture / "model", "--json"))
+    assert body["method"] == "cbm-rerank"
+    assert len(rows) >= len(body["components"]) >= 2
+    for component in body["components"]:
         assert 0.0 <= component["share"] <= 1.0
         assert all(0.0 <= each["rate"] <= 1.0 for each in component["labels"])
-    assert [label["label"] for label in shown["labels"]] == list(LABELS)
+    assert [label["label"] for label in body["labels"]] == list(LABELS)
 
 
 def test_independent_labels_are_shown_by_their_terms(artifacts, capsys):
-    shown = json.loads(explained(capsys, artifacts.text, "--json", "--terms", "4"))
-    assert shown["components"] == []
-    for label in shown["labels"]:
+    body = json.loads(explained(capsys, artifacts.text, "--json", "--terms", "4"))
+    assert body["components"] == []
+    for label in body["labels"]:
         own = LABELS[label["label"]]
         assert label["terms"][0]["name"] in own
         assert len(label["terms"]) <= 4
@@ -60,9 +60,9 @@ def test_independent_labels_are_shown_by_their_terms(artifacts, capsys):
 
 def test_a_page_holds_one_markdown_table_row_a_component_and_a_label(mixture, capsys):
     page = explained(capsys, mixture / "model", "--markdown")
-    shown = json.loads(explained(capsys, mixture / "model", "--json"))
+    body = json.loads(explained(capsys, mixture / "model", "--json"))
     rows = [line for line in page.splitlines() if line.startswith("| ")]
-    assert len(rows) == 2 + len(shown["components"]) + len(shown["labels"])
+    assert len(rows) == 2 + len(body["components"]) + len(body["labels"])
     assert all(line.count("|") in {3, 5} for line in rows)
 
 
@@ -71,16 +71,16 @@ def test_documents_are_explained_as_they_are_predicted(mixture, capsys):
     capsys.readouterr()
     assert status("predict", mixture / "model", new) == 0
     predicted = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    shown = json.loads(explained(capsys, mixture / "model", "--document", new, "--json"))
-    assert len(shown["items"]) == 3
-    for item, prediction in zip(shown["items"], predicted, strict=True):
+    body = json.loads(explained(capsys, mixture / "model", "--document", new, "--json"))
+    assert len(body["items"]) == 3
+    for item, prediction in zip(body["items"], predicted, strict=True):
         assert item["id"] == prediction["id"]
         assert item["labels"] == prediction["labels"]
         assert item["confidence"] == prediction["confidence"]
-        assert shown["model_version"] == prediction["model_version"]
+        assert body["model_version"] == prediction["model_version"]
         assert [reason["label"] for reason in item["reasons"]] == item["labels"]
     story = explained(capsys, mixture / "model", "--document", new)
-    for item in shown["items"]:
+    for item in body["items"]:
         assert f"{item['id']}: " in story
         assert all(reason["sentence"] in story for reason in item["reasons"])
     assert "### doc-0: " in explained(capsys, mixture / "model", "--document", new, "--markdown")

@@ -38,13 +38,13 @@ def fill(service: Service) -> None:
         by = reviewers[number % 2]
         task = service.post("/v1/reviews/claim", by=by).json()
         labels = ["a", "b"] if "wheat" in task["document"]["text"] else ["a"]
-        done = service.post(
+        response = service.post(
             f"/v1/reviews/{task['id']}/complete",
             by=by,
             json={"labels": labels},
             headers={"If-Match": f'"{task["version"]}"'},
         )
-        assert done.status_code == 200, done.text
+        assert response.status_code == 200, response.text
 
 
 @pytest.fixture(scope="module", params=["texts", "answers"])

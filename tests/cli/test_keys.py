@@ -30,9 +30,9 @@ def test_a_key_is_shown_once(capsys: pytest.CaptureFixture[str], sqlite_url: str
     assert key["key"].startswith("sw_client_")
     assert len(key["key"]) >= len("sw_client_") + 43
     assert run("list", "--json") == 0
-    listed = capsys.readouterr().out
-    assert key["key"] not in listed
-    (item,) = json.loads(listed)["items"]
+    out = capsys.readouterr().out
+    assert key["key"] not in out
+    (item,) = json.loads(out)["items"]
     assert key["key"].startswith(item["prefix"])
     assert item["revoked_at"] is None
     database = Path(sqlite_url.removeprefix("sqlite:///"))
@@ -45,26 +45,26 @@ def test_names_are_listed_as_they_are(capsys: pytest.CaptureFixture[str]) -> Non
     for name in names:
         created(capsys, "client", name)
     assert run("list") == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    assert all(f" {name} " in said.out for name in names)
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert all(f" {name} " in output.out for name in names)
 
 
 def test_for_people_the_secret_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("create", "--role", "reviewer", "--name", "Ada") == 0
-    printed = capsys.readouterr()
-    assert printed.out.startswith("sw_reviewer_")
-    assert len(printed.out.splitlines()) == 1
-    assert "Ada" in printed.err
+    output = capsys.readouterr()
+    assert output.out.startswith("sw_reviewer_")
+    assert len(output.out.splitlines()) == 1
+    assert "Ada" in output.err
 
 
 def test_a_new_secret_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     key = created(capsys, "client", "billing")
     assert run("rotate", key["id"]) == 0
-    printed = capsys.readouterr()
-    assert printed.out.startswith("sw_client_")
-    assert printed.out.strip() != key["key"]
-    assert "The old one works until" in printed.err
+    output = capsys.readouterr()
+    assert output.out.startswith("sw_client_")
+    assert output.out.strip() != key["key"]
+    assert "The old one works until" in output.err
 
 
 def test_a_revoked_key_says_when(capsys: pytest.CaptureFixture[str]) -> None:

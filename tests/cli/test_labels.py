@@ -17,9 +17,9 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as done:
+    with pytest.raises(SystemExit) as error:
         main(arguments)
-    return int(str(done.value.code or 0))
+    return int(str(error.value.code or 0))
 
 
 def test_labels_of_a_file_are_added_once(
@@ -108,9 +108,9 @@ def test_a_faulty_file_ends_with_status_2_and_one_line(
     (installation / "labels.txt").write_text(content)
     capsys.readouterr()
     assert run("label", "add", "labels.txt") == 2
-    said = capsys.readouterr().err
-    assert why in said
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert why in err
+    assert err.count("\n") == 1
 
 
 def test_a_project_without_a_model_is_no_fault(capsys: pytest.CaptureFixture[str]) -> None:

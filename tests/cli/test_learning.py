@@ -189,9 +189,9 @@ def test_a_model_of_answers_is_trained_tested_and_predicts(tmp_path, capsys):
     ):
         file = write_lines(tmp_path / "wrong.jsonl", [alone, wrong])
         assert status("predict", out, file) == 2
-        printed = capsys.readouterr()
-        assert message in printed.err
-        assert len(printed.out.splitlines()) == 1
+        output = capsys.readouterr()
+        assert message in output.err
+        assert len(output.out.splitlines()) == 1
 
 
 def test_numbers_need_answers(folder, tmp_path, capsys):
@@ -437,14 +437,12 @@ def test_a_file_is_written_whole_or_not_at_all(folder, tmp_path, capsys):
     out = tmp_path / "out.jsonl"
     assert status("predict", folder / "texts-model", good, "--out", out) == 0
     assert capsys.readouterr().out == ""
-    written = out.read_text()
-    assert [json.loads(line)["id"] for line in written.splitlines()] == [
-        f"n{i}" for i in range(300)
-    ]
+    text = out.read_text()
+    assert [json.loads(line)["id"] for line in text.splitlines()] == [f"n{i}" for i in range(300)]
     assert (out.stat().st_mode & 0o777) == 0o666 & ~_umask()
     bad = write_lines(tmp_path / "bad.jsonl", [*notes(300), {"text": 1}])
     assert "line 301" in refusal(capsys, "predict", folder / "texts-model", bad, "--out", out)
-    assert out.read_text() == written
+    assert out.read_text() == text
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "bad.jsonl",
         "in.jsonl",
@@ -492,15 +490,15 @@ def test_a_table_is_trained_on_tested_on_and_predicted(table, tmp_path, capsys):
     assert status(*train, *columns) == 0
     assert json.loads(capsys.readouterr().out)["n_labels"] == 3
     assert status("evaluate", out, table, "--json", *columns) == 0
-    evaluated = json.loads(capsys.readouterr().out)
-    assert evaluated["set_accuracy"] > 0.8
+    body = json.loads(capsys.readouterr().out)
+    assert body["set_accuracy"] > 0.8
     # The model remembers the columns, and files without them are read as ever.
     assert status("evaluate", out, table, "--json") == 0
     again = json.loads(capsys.readouterr().out)
-    assert again["automation"] == evaluated["automation"]
+    assert again["automation"] == body["automation"]
     own = write_lines(tmp_path / "own.jsonl", notes(80))
     assert status("evaluate", out, own, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["set_accuracy"] == evaluated["set_accuracy"]
+    assert json.loads(capsys.readouterr().out)["set_accuracy"] == body["set_accuracy"]
     both = tmp_path / "both.csv"
     both.write_text("note,text\nx,cough\n")
     assert predicted(capsys, out, both) != predicted(capsys, out, both, "--text-column", "text")

@@ -59,12 +59,12 @@ def test_warnings_take_one_line_each(monkeypatch, capsys):
         warnings.warn("odd\nbut fine", UserWarning, stacklevel=1)
 
     monkeypatch.setattr(setwise.service.cli, "app", body)
-    shown = warnings.showwarning
+    showwarning = warnings.showwarning
     with pytest.raises(SystemExit) as stopped:
         main(["anything"])
     assert stopped.value.code == 0
     assert capsys.readouterr().err == "setwise: warning: odd but fine\n"
-    assert warnings.showwarning is shown
+    assert warnings.showwarning is showwarning
 
 
 def test_the_version_is_printed_alone(capsys):
@@ -129,5 +129,5 @@ def test_a_command_imports_only_what_it_needs():
     program = "import importlib, sys; importlib.import_module(sys.argv[1]); print(*sys.modules)"
     for name, slow in SLOW.items():
         command = [sys.executable, "-c", program, name]
-        loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        assert slow.isdisjoint(loaded.split()), name
+        stdout = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert slow.isdisjoint(stdout.split()), name

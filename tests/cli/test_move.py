@@ -102,9 +102,9 @@ def test_everything_moves_to_the_other_kind_of_database_and_back(
     for url in (other_url, back):  # the moved database goes on
         with opened(url) as engine:
             begin = Transactions(engine)
-            made = prediction(document=Document(id=None, text="wholly new"))
+            new_prediction = prediction(document=Document(id=None, text="wholly new"))
             with begin() as transaction:
-                add_predictions(transaction, made)
+                add_predictions(transaction, new_prediction)
                 while transaction.texts.index_words(100):
                     pass
                 asked = DocumentFilter(text="verdict")
@@ -136,7 +136,7 @@ def test_a_project_without_a_model_goes_on_in_the_other_kind_of_database(
         project.services.labels.add(SYSTEM, "grain\nwheat\n")
         policy = project.services.policy.change(SYSTEM, change(target_accuracy=0.97), None)
         client = project.services.keys.authenticate(project.secrets["client"])
-        made = predict_one(project.services.predictions, client, Document(text="wheat rose"))
+        prediction = predict_one(project.services.predictions, client, Document(text="wheat rose"))
     if way == "move":
         assert status("db", "move", other_url) == 0
     else:
@@ -144,13 +144,13 @@ def test_a_project_without_a_model_goes_on_in_the_other_kind_of_database(
         monkeypatch.setenv("SETWISE_DATABASE_URL", other_url)
         assert status("restore", tmp_path / "all.zip") == 0
     assert digests(other_url) == digests(here)
-    with installed(tmp_path / "data", other_url, roles=()) as moved:
-        moved.secrets |= project.secrets
-        server = moved.start()
+    with installed(tmp_path / "data", other_url, roles=()) as installation:
+        installation.secrets |= project.secrets
+        server = installation.start()
         server.wait_until("/readyz")
         with server.client("reviewer") as reviewer:
             task = reviewer.post("/v1/reviews/claim")
-            assert task.json()["prediction_id"] == made.id
+            assert task.json()["prediction_id"] == prediction.id
             assert task.json()["candidates"] == []
             labels = reviewer.get("/v1/labels").json()["items"]
             assert [label["label"] for label in labels] == ["grain", "wheat"]
@@ -163,7 +163,7 @@ def test_a_project_without_a_model_goes_on_in_the_other_kind_of_database(
         with server.client("client") as sender:
             later = sender.post("/v1/predictions", json={"document": {"text": "grain fell"}})
             assert (later.status_code, later.json()["reason"]) == (201, "no_model")
-        assert moved.services.policy.get(SYSTEM) == policy
+        assert installation.services.policy.get(SYSTEM) == policy
 
 
 @ON_BOTH
@@ -302,9 +302,9 @@ def test_a_move_says_first_what_to_stop_and_then_what_to_change(
     here: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert status("db", "move", f"sqlite:///{tmp_path / 'new.db'}") == 0
-    said = capsys.readouterr()
-    assert "servers and workers" in said.err.splitlines()[0]
-    assert "SETWISE_DATABASE_URL" in said.out
+    output = capsys.readouterr()
+    assert "servers and workers" in output.err.splitlines()[0]
+    assert "SETWISE_DATABASE_URL" in output.out
 
 
 @pytest.mark.parametrize("arguments", [["backup", "new.zip"], ["db", "move", "sqlite:///new.db"]])

@@ -42,10 +42,10 @@ def test_an_account_is_made_with_a_password_from_stdin(
 ) -> None:
     types(f"{PASSWORD}\nignored\n")
     assert run(*ANN, "--json") == 0
-    printed = capsys.readouterr()
-    person = json.loads(printed.out)
+    output = capsys.readouterr()
+    person = json.loads(output.out)
     assert (person["login"], person["role"]) == ("ann@ward.example", "reviewer")
-    assert PASSWORD not in printed.out + printed.err
+    assert PASSWORD not in output.out + output.err
     assert listed(capsys) == [person]
     database = Path(sqlite_url.removeprefix("sqlite:///"))
     for file in database.parent.glob(f"{database.name}*"):

@@ -19,19 +19,19 @@ def test_an_id_that_nothing_has_is_said_to_be_unknown(
 ) -> None:
     unknown = "019b7a0b-0000-7000-8000-00000000ffff"
     assert run("erase", unknown, *more) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert f"has the id {unknown!r}; nothing was erased" in said.err
-    assert ("Give the id that its sender gave it" in said.err) is (not more)
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert f"has the id {unknown!r}; nothing was erased" in output.err
+    assert ("Give the id that its sender gave it" in output.err) is (not more)
 
 
 def test_a_document_without_an_id_is_erased_by_its_prediction(
     capsys: pytest.CaptureFixture[str], sqlite_url: str
 ) -> None:
-    made = prediction()
+    new_prediction = prediction()
     engine = create(sqlite_url)
     with Transactions(engine)() as transaction:
-        add_predictions(transaction, made)
+        add_predictions(transaction, new_prediction)
     engine.dispose()
-    assert run("erase", "--prediction", made.id) == 0
+    assert run("erase", "--prediction", new_prediction.id) == 0
     assert capsys.readouterr().out.startswith("erased from 1 prediction; ")

@@ -53,8 +53,8 @@ def test_a_model_of_another_models_answers_starts_from_its_labels(
         "external",
         2,
     )
-    (stored,) = (folder / "artifacts").iterdir()
-    assert load(stored).label_names == ("grain", "fi\u00e8vre Q")
+    (path,) = (folder / "artifacts").iterdir()
+    assert load(path).label_names == ("grain", "fi\u00e8vre Q")
 
 
 @pytest.mark.parametrize(

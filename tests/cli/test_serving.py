@@ -178,10 +178,10 @@ def test_a_worker_answers_probes_where_it_is_asked_to(tmp_path: Path, sqlite_url
         ("/readyz/predictions", 503),
         ("/v1/predictions", 404),
     ):  # no model; no other route
-        with pytest.raises(urllib.error.HTTPError) as refused:
+        with pytest.raises(urllib.error.HTTPError) as error:
             answer_of(f"{url}{path}")
-        assert refused.value.code == code
-        refused.value.close()
+        assert error.value.code == code
+        error.value.close()
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0

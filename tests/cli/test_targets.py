@@ -198,23 +198,23 @@ def test_a_disk_that_becomes_full_is_noticed(tmp_path: Path, unbuffered: str) ->
         "from setwise.service.cli import main; main(['--version'])"
     )
     with (tmp_path / "out").open("w") as out:
-        ended = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", program],
             env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             stdout=out,
             stderr=subprocess.PIPE,
             check=False,
         )
-    assert ended.stderr.decode() == f"setwise: standard output: {os.strerror(errno.EFBIG)}\n"
-    assert ended.returncode == 2
+    assert process.stderr.decode() == f"setwise: standard output: {os.strerror(errno.EFBIG)}\n"
+    assert process.returncode == 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
 def test_a_full_standard_output_is_named_once() -> None:
     program = "from setwise.service.cli import main; main(['--version'])"
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, check=False
         )
-    assert ended.stderr.decode() == f"setwise: standard output: {os.strerror(errno.ENOSPC)}\n"
-    assert ended.returncode == 2
+    assert process.stderr.decode() == f"setwise: standard output: {os.strerror(errno.ENOSPC)}\n"
+    assert process.returncode == 2

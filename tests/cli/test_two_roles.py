@@ -98,9 +98,9 @@ def test_a_role_without_rights_is_told_what_to_do(
     assert found["database"]["verdict"] == "fault"
     assert f"SETWISE_DATABASE_APP_USER={two.user}" in found["database"]["seen"]
     assert two.run(two.app, "key", "list") != 0
-    refused = capsys.readouterr().err
-    assert "SETWISE_DATABASE_APP_USER" in refused
-    assert "Traceback" not in refused
+    err = capsys.readouterr().err
+    assert "SETWISE_DATABASE_APP_USER" in err
+    assert "Traceback" not in err
     with engine.begin() as connection:
         connection.execute(text(f'GRANT SELECT ON alembic_version TO "{two.user}"'))
     engine.dispose()

@@ -16,16 +16,16 @@ URL = "https://billing.example/hooks"
 
 def test_a_webhook_is_added_listed_and_removed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("add", URL, "--event", "review.completed", "--json") == 0
-    added = json.loads(capsys.readouterr().out)
-    assert added["secret"].startswith("whsec_")
-    assert added["events"] == ["review.completed"]
+    body = json.loads(capsys.readouterr().out)
+    assert body["secret"].startswith("whsec_")
+    assert body["events"] == ["review.completed"]
     assert run("list", "--json") == 0
-    listed = capsys.readouterr().out
-    assert added["secret"] not in listed
-    assert [item["id"] for item in json.loads(listed)["items"]] == [added["id"]]
+    out = capsys.readouterr().out
+    assert body["secret"] not in out
+    assert [item["id"] for item in json.loads(out)["items"]] == [body["id"]]
     assert run("list") == 0
     assert "review.completed" in capsys.readouterr().out
-    assert run("remove", added["id"]) == 0
+    assert run("remove", body["id"]) == 0
     capsys.readouterr()
     assert run("list", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"items": []}
@@ -33,10 +33,10 @@ def test_a_webhook_is_added_listed_and_removed(capsys: pytest.CaptureFixture[str
 
 def test_for_people_the_secret_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("add", URL) == 0
-    printed = capsys.readouterr()
-    assert printed.out.startswith("whsec_")
-    assert len(printed.out.splitlines()) == 1
-    assert URL in printed.err
+    output = capsys.readouterr()
+    assert output.out.startswith("whsec_")
+    assert len(output.out.splitlines()) == 1
+    assert URL in output.err
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def events(clinic: Clinic) -> list[tuple[str, str, str | None]]:
 def test_a_session_stands_for_the_person_until_they_sign_out(clinic: Clinic) -> None:
     ann_id = ann(clinic)
     token = enter(clinic)
-    opened = clinic.sessions.open(token, ANONYMOUS.calling_from(THERE))
-    assert opened.caller == Caller(ann_id, "Ann", Role.REVIEWER, THERE)
+    sign_in = clinic.sessions.open(token, ANONYMOUS.calling_from(THERE))
+    assert sign_in.caller == Caller(ann_id, "Ann", Role.REVIEWER, THERE)
     clinic.sessions.sign_out(token, ANONYMOUS.calling_from(THERE))
     clinic.sessions.sign_out(token)
     for ended in (token, ""):
@@ -64,15 +64,15 @@ def test_a_hash_that_is_replaced_meanwhile_opens_to_its_password(
     """Somebody signs in twice at once after an update that hashes better; or changes it."""
     ann_id = ann(clinic)
     clinic.passwords.version = 2
-    hashed = clinic.passwords.hash
+    hashed_hash = clinic.passwords.hash
 
     def meanwhile(password: str) -> str:
-        clinic.passwords.hash = hashed  # type: ignore[method-assign]  # once
+        clinic.passwords.hash = hashed_hash  # type: ignore[method-assign]  # once
         if same:
             enter(clinic)
         else:
             clinic.people.change(SYSTEM, ann_id, password="another that is long enough")
-        return hashed(password)
+        return hashed_hash(password)
 
     clinic.passwords.hash = meanwhile  # type: ignore[method-assign]  # as above
     if same:
@@ -81,7 +81,7 @@ def test_a_hash_that_is_replaced_meanwhile_opens_to_its_password(
         with pytest.raises(errors.WrongPassword):
             enter(clinic)
     (person,) = clinic.people.all(SYSTEM)
-    assert person.password == hashed(PASSWORD if same else "another that is long enough")
+    assert person.password == hashed_hash(PASSWORD if same else "another that is long enough")
 
 
 @pytest.mark.parametrize(("login", "password"), [("ann", "wrong"), ("bob", PASSWORD), ("", "")])
@@ -146,11 +146,11 @@ def test_a_session_ends_by_itself_and_use_prolongs_it_to_a_limit(clinic: Clinic)
 def test_use_is_noted_once_a_minute(clinic: Clinic) -> None:
     ann(clinic)
     token = enter(clinic)
-    begun = clinic.now()
+    instant = clinic.now()
     clinic.now.advance(seconds=59)
     clinic.sessions.open(token)
     (session,) = clinic.contents.sessions.values()
-    assert session.seen_at == begun
+    assert session.seen_at == instant
     clinic.now.advance(seconds=1)
     clinic.sessions.open(token)
     (session,) = clinic.contents.sessions.values()
@@ -182,16 +182,16 @@ def test_another_password_ends_every_session(clinic: Clinic) -> None:
 def test_changing_ones_own_password_keeps_this_session_only(clinic: Clinic) -> None:
     ann(clinic)
     other, mine = enter(clinic), enter(clinic)
-    opened = clinic.sessions.open(mine)
+    sign_in = clinic.sessions.open(mine)
     with pytest.raises(errors.WrongPassword):
         clinic.sessions.change_password(
-            opened.caller, opened.session, "wrong", "another long password"
+            sign_in.caller, sign_in.session, "wrong", "another long password"
         )
     with pytest.raises(errors.InvalidRequest) as weak:
-        clinic.sessions.change_password(opened.caller, opened.session, PASSWORD, "short")
+        clinic.sessions.change_password(sign_in.caller, sign_in.session, PASSWORD, "short")
     assert [fault.pointer for fault in weak.value.faults] == ["/password"]
     clinic.sessions.change_password(
-        opened.caller, opened.session, PASSWORD, "another long password"
+        sign_in.caller, sign_in.session, PASSWORD, "another long password"
     )
     clinic.sessions.open(mine)
     with pytest.raises(errors.Unauthenticated):
@@ -219,9 +219,9 @@ def test_an_account_that_cannot_be_is_refused(
     clinic: Clinic, fields: dict[str, object], pointer: str
 ) -> None:
     whole = {"login": "ann", "name": "Ann", "role": Role.LEAD, "password": PASSWORD} | fields
-    with pytest.raises(errors.InvalidRequest) as refused:
+    with pytest.raises(errors.InvalidRequest) as error:
         clinic.people.create(ADMIN, **whole)
-    assert [fault.pointer for fault in refused.value.faults] == [pointer]
+    assert [fault.pointer for fault in error.value.faults] == [pointer]
     assert not clinic.people.all(ADMIN)
 
 
@@ -277,37 +277,37 @@ def test_a_guessed_secret_opens_nothing(clinic: Clinic, secret: str) -> None:
 def test_a_revoked_key_opens_nothing_and_stays_on_record(clinic: Clinic) -> None:
     key, secret = clinic.keys.create(ADMIN, "somebody", Role.CLIENT)
     clinic.now.advance(days=1)
-    revoked = clinic.keys.revoke(ADMIN, key.id)
-    assert revoked == replace(key, revoked_at=clinic.now())
+    revoked_key = clinic.keys.revoke(ADMIN, key.id)
+    assert revoked_key == replace(key, revoked_at=clinic.now())
     with pytest.raises(errors.Unauthenticated, match="revoked"):
         clinic.keys.authenticate(secret)
     clinic.now.advance(days=1)
-    assert clinic.keys.revoke(ADMIN, key.id) == revoked
-    assert clinic.keys.all(ADMIN) == [revoked]
+    assert clinic.keys.revoke(ADMIN, key.id) == revoked_key
+    assert clinic.keys.all(ADMIN) == [revoked_key]
     assert [action for action, _, _ in events(clinic)] == ["key.created", "key.revoked"]
 
 
 def test_a_replaced_secret_works_for_a_day_and_an_older_one_stops(clinic: Clinic) -> None:
-    made, first = clinic.keys.create(SYSTEM, "billing", Role.CLIENT)
-    _, second = clinic.keys.rotate(SYSTEM, made.id)
-    assert {clinic.keys.authenticate(one).id for one in (first, second)} == {made.id}
+    key, first = clinic.keys.create(SYSTEM, "billing", Role.CLIENT)
+    _, second = clinic.keys.rotate(SYSTEM, key.id)
+    assert {clinic.keys.authenticate(one).id for one in (first, second)} == {key.id}
     clinic.now.advance(days=1)
     with pytest.raises(errors.Unauthenticated, match="was replaced"):
         clinic.keys.authenticate(first)
-    rotated, third = clinic.keys.rotate(SYSTEM, made.id)
-    assert third.startswith(rotated.prefix)
-    _, fourth = clinic.keys.rotate(SYSTEM, made.id)
+    rotated_key, third = clinic.keys.rotate(SYSTEM, key.id)
+    assert third.startswith(rotated_key.prefix)
+    _, fourth = clinic.keys.rotate(SYSTEM, key.id)
     with pytest.raises(errors.Unauthenticated):
         clinic.keys.authenticate(second)
-    assert {clinic.keys.authenticate(one).id for one in (third, fourth)} == {made.id}
+    assert {clinic.keys.authenticate(one).id for one in (third, fourth)} == {key.id}
 
 
 def test_a_key_that_no_longer_works_gets_no_new_secret(clinic: Clinic) -> None:
-    made, secret = clinic.keys.create(SYSTEM, "billing", Role.CLIENT)
-    _, other = clinic.keys.rotate(SYSTEM, made.id)
-    clinic.keys.revoke(SYSTEM, made.id)
+    key, secret = clinic.keys.create(SYSTEM, "billing", Role.CLIENT)
+    _, other = clinic.keys.rotate(SYSTEM, key.id)
+    clinic.keys.revoke(SYSTEM, key.id)
     with pytest.raises(errors.KeyNotFound):
-        clinic.keys.rotate(SYSTEM, made.id)
+        clinic.keys.rotate(SYSTEM, key.id)
     for one in (secret, other):
         with pytest.raises(errors.Unauthenticated, match="revoked"):
             clinic.keys.authenticate(one)
@@ -315,14 +315,14 @@ def test_a_key_that_no_longer_works_gets_no_new_secret(clinic: Clinic) -> None:
 
 def test_the_last_use_of_a_key_is_known_to_within_an_hour(clinic: Clinic) -> None:
     _, secret = clinic.keys.create(SYSTEM, "billing", Role.CLIENT)
-    seen = [clinic.keys.all(SYSTEM)[0].last_used_at]
+    instants = [clinic.keys.all(SYSTEM)[0].last_used_at]
     for minutes in (0, 59, 1):
         clinic.now.advance(minutes=minutes)
         clinic.keys.authenticate(secret)
-        seen.append(clinic.keys.all(SYSTEM)[0].last_used_at)
-    start = seen[1]
+        instants.append(clinic.keys.all(SYSTEM)[0].last_used_at)
+    start = instants[1]
     assert start is not None
-    assert seen == [None, start, start, start + timedelta(hours=1)]
+    assert instants == [None, start, start, start + timedelta(hours=1)]
 
 
 def test_the_last_admin_key_cannot_be_revoked(clinic: Clinic) -> None:
@@ -355,12 +355,12 @@ def test_an_erased_person_leaves_an_id(begin: Transactions) -> None:
         SYSTEM, login="ann", name="Ann Lee", role=Role.LEAD, password=PASSWORD, external_id="id ann"
     )
     people.create(SYSTEM, login="boss", name="B", role=Role.ADMIN, password=None)
-    erased = people.erase(ADMIN, "ann")
+    person = people.erase(ADMIN, "ann")
     with begin(read_only=True) as transaction:
-        assert transaction.people.get(ann.id) == erased
-    assert (erased.name, erased.password, erased.external_id) == ("erased person", None, None)
-    assert "ann" not in erased.login.replace(ann.id, "")
-    assert erased.disabled
+        assert transaction.people.get(ann.id) == person
+    assert (person.name, person.password, person.external_id) == ("erased person", None, None)
+    assert "ann" not in person.login.replace(ann.id, "")
+    assert person.disabled
     with pytest.raises(errors.PersonNotFound):
         people.erase(ADMIN, "ann")
     with pytest.raises(errors.LastAdmin):

@@ -43,16 +43,18 @@ def loop(begin: Transactions) -> Loop:
 
 
 def fixed(loop: Loop, audits: AuditPlan = ALL) -> None:
-    wanted = change(threshold=0.8, target_accuracy=0.8, audits=audits, reason="to see it watched")
-    loop.change_policy(ADMIN, wanted, None)
+    wanted_change = change(
+        threshold=0.8, target_accuracy=0.8, audits=audits, reason="to see it watched"
+    )
+    loop.change_policy(ADMIN, wanted_change, None)
 
 
 def tripped(loop: Loop) -> list[Prediction]:
     """Find sent sets wrong until the breaker trips; returns the predictions."""
-    made = loop.predict(*["0.9"] * 30)
+    predictions = loop.predict(*["0.9"] * 30)
     loop.read(wrong_below=1.0)
     assert loop.gate.trip_id is not None
-    return made
+    return predictions
 
 
 def reasons(made: list[Prediction]) -> set[Reason]:
@@ -127,11 +129,11 @@ def test_other_programs_and_the_trail_are_told_once(loop: Loop) -> None:
         events = transaction.audit_trail.page(
             EventFilter(action="policy.tripped"), after=None, limit=9
         ).items
-    (told,), (event,) = messages, events
-    assert told.data["policy_version"] == event.subject == loop.policy.version
-    assert told.data["trip_id"] == loop.gate.trip_id
-    assert told.data["cause"] == "drift"
-    assert told.client_id != CLIENT.id, "no client pulls it"
+    (message,), (event,) = messages, events
+    assert message.data["policy_version"] == event.subject == loop.policy.version
+    assert message.data["trip_id"] == loop.gate.trip_id
+    assert message.data["cause"] == "drift"
+    assert message.client_id != CLIENT.id, "no client pulls it"
 
 
 def test_a_fault_in_the_middle_of_many_agreements_counts_where_it_was_predicted(
@@ -139,11 +141,11 @@ def test_a_fault_in_the_middle_of_many_agreements_counts_where_it_was_predicted(
 ) -> None:
     # Audits that find a fault end later, all at once, after those that agree.
     certified(loop)
-    made = loop.predict(*["0.9", "0.95", "0.95", "0.95", "0.95", "0.95"] * 8)
+    predictions = loop.predict(*["0.9", "0.95", "0.95", "0.95", "0.95", "0.95"] * 8)
     loop.settle(ANN, wrong_below=0.92)
     loop.settle(LEAD, wrong_below=0.92)
     watch = loop.breaker(LEAD).watch
-    wrong = {one.id for one in made if one.scored.confidence == 0.9}
+    wrong = {one.id for one in predictions if one.scored.confidence == 0.9}
     expected = [one.id not in wrong for one in watch.audits]
     assert not all(expected)
     assert list(watch.path) == drift_statistic(expected, 0.8).tolist()
@@ -165,14 +167,14 @@ def test_what_leads_find_wrong_though_auditors_agreed_stops_sending(loop: Loop) 
     assert state.trip is not None
     counts, evidence = state.watch.counts(), state.trip.evidence
     assert counts.overlooked == counts.reread == counts.wrong > 1
-    weighed = evidence.stands_for
-    assert weighed == {
+    stands_for = evidence.stands_for
+    assert stands_for == {
         str(place): 4.0 for place, one in enumerate(state.watch.audits) if one.agreement_drawn
     }
     path = drift_statistic(
         [symbol != "0" for symbol in evidence.outcomes],
         0.8,
-        stands_for=[weighed.get(str(place), 1.0) for place in range(40)],
+        stands_for=[stands_for.get(str(place), 1.0) for place in range(40)],
     )
     assert path.max() == evidence.statistic >= 200.0
 
@@ -185,9 +187,9 @@ def test_agreements_that_no_lead_reads_in_time_count_as_if_found_wrong(loop: Loo
     trip = loop.watch()
     assert trip is not None
     assert trip.cause is TripCause.STALE
-    weighed = trip.evidence.stands_for
-    assert len(weighed) == trip.evidence.overdue
-    assert set(weighed.values()) == {4.0}
+    stands_for = trip.evidence.stands_for
+    assert len(stands_for) == trip.evidence.overdue
+    assert set(stands_for.values()) == {4.0}
 
 
 @pytest.mark.parametrize("same", ["id", "content"])
@@ -213,8 +215,8 @@ def test_audits_of_what_would_not_be_sent_do_not_count(loop: Loop) -> None:
 
 def test_documents_sent_while_they_are_audited_count_as_those_that_were_held(loop: Loop) -> None:
     fixed(loop, SENT_ALL)
-    made = loop.predict(*["0.9"] * 30)
-    assert {one.decision for one in made} == {Decision.AUTO}
+    predictions = loop.predict(*["0.9"] * 30)
+    assert {one.decision for one in predictions} == {Decision.AUTO}
     loop.read(wrong_below=1.0)
     assert loop.gate.trip_id is not None
 
@@ -243,11 +245,13 @@ def test_what_was_proved_before_the_alarm_no_longer_counts(loop: Loop) -> None:
     tripped(loop)
     loop.plan()
     assert loop.gate.threshold is None, "the old certificate is not found again"
-    found = loop.certify(ADMIN.id)
-    assert (found.threshold, found.reason) == (None, "no-audits")
-    assert found.evidence.excluded["before the alarm"] > 20
-    assert found.attempt > 1
-    assert found.evidence.risk == risk_on_demand(found.risk, 1), "new evidence, new risk"
+    certification = loop.certify(ADMIN.id)
+    assert (certification.threshold, certification.reason) == (None, "no-audits")
+    assert certification.evidence.excluded["before the alarm"] > 20
+    assert certification.attempt > 1
+    assert certification.evidence.risk == risk_on_demand(certification.risk, 1), (
+        "new evidence, new risk"
+    )
 
 
 def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:
@@ -285,9 +289,9 @@ def test_a_refused_reset_does_not_tell_what_a_certification_would_find() -> None
         tripped(loop)
         loop.predict(*["0.9"] * 100)
         loop.read(wrong_below=wrong_below)
-        with pytest.raises(CertificateNeeded) as refused:
+        with pytest.raises(CertificateNeeded) as error:
             loop.reset(ADMIN)
-        said.add(refused.value.detail)
+        said.add(error.value.detail)
     assert len(said) == 1
 
 
@@ -307,9 +311,9 @@ def test_a_fixed_threshold_goes_on_upon_the_owners_word_alone(loop: Loop) -> Non
 def test_the_owners_word_is_no_certificate(loop: Loop) -> None:
     certified(loop)
     tripped(loop)
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         loop.reset(ADMIN, uncertified=True)
-    assert [fault.pointer for fault in refused.value.faults] == ["/uncertified"]
+    assert [fault.pointer for fault in error.value.faults] == ["/uncertified"]
 
 
 def test_it_trips_again_on_what_is_predicted_after_the_reset(loop: Loop) -> None:
@@ -421,11 +425,11 @@ def test_what_was_sent_without_audits_is_not_held_against_them(loop: Loop) -> No
 def test_what_serves_again_begins_afresh(loop: Loop) -> None:
     """Nobody could audit its label sets while something else served."""
     one, other = model("sha256:one"), model("sha256:other")
-    learnt, relearnt = (calibration(one, f"sha256:{n}") for n in (1, 2))
+    learnt_calibration, relearnt = (calibration(one, f"sha256:{n}") for n in (1, 2))
     with loop.begin() as transaction:
         for version in (one, other):
             transaction.models.add(version)
-        for version in (learnt, relearnt):
+        for version in (learnt_calibration, relearnt):
             transaction.calibrations.add(version)
 
     def begins_with(served: ModelVersion, calibrator: Calibration | None = None) -> bool:
@@ -449,11 +453,11 @@ def test_what_serves_again_begins_afresh(loop: Loop) -> None:
     loop.predict(*["0.9"] * 15)
     assert begins_with(one)
     assert not begins_with(one)
-    assert begins_with(one, learnt)
+    assert begins_with(one, learnt_calibration)
     assert begins_with(one, relearnt)
     assert not begins_with(one, relearnt)
     assert begins_with(other)
-    assert not begins_with(one, learnt)  # which does not serve
+    assert not begins_with(one, learnt_calibration)  # which does not serve
     loop.now.advance(minutes=1)
     loop.predict(*["0.9"] * 3)
     assert loop.breaker(LEAD).watch.unvouched.documents == 3

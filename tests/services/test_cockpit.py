@@ -78,9 +78,9 @@ def store(
             transaction.reviews.add(work)
             if right is not None:
                 labels = ("a", "b") if right else ("a", "c")
-                held = work.claimed(ANN.id, one.created_at, timedelta(minutes=15))
-                transaction.reviews.save(held)
-                transaction.reviews.save(held.completed(ANN.id, held.version))
+                held_task = work.claimed(ANN.id, one.created_at, timedelta(minutes=15))
+                transaction.reviews.save(held_task)
+                transaction.reviews.save(held_task.completed(ANN.id, held_task.version))
                 said = replace(annotation(work, *labels, minutes=0), kind=kind, seconds=seconds)
                 transaction.reviews.annotate(said)
 
@@ -110,28 +110,32 @@ def fill(begin: Transactions) -> Transactions:
 
 
 def test_an_empty_service_has_a_cockpit_too(begin: Transactions) -> None:
-    seen = read(begin)
-    assert (seen.documents, seen.sent, seen.checked) == (0, 0, 0)
-    assert (seen.accuracy.value, seen.effort.hours_without, seen.effort.hours) == (None, None, 0.0)
-    assert seen.reliability is None
-    assert len(seen.rows) == 35
-    assert seen.certificate.certified is False
-    assert seen.queue.empty_in_days == 0.0
+    cockpit = read(begin)
+    assert (cockpit.documents, cockpit.sent, cockpit.checked) == (0, 0, 0)
+    assert (cockpit.accuracy.value, cockpit.effort.hours_without, cockpit.effort.hours) == (
+        None,
+        None,
+        0.0,
+    )
+    assert cockpit.reliability is None
+    assert len(cockpit.rows) == 35
+    assert cockpit.certificate.certified is False
+    assert cockpit.queue.empty_in_days == 0.0
 
 
 def test_labels_are_those_of_audited_sets_unless_all_checked_ones_are_asked_for(
     filled: Transactions,
 ) -> None:
     reports = building.reports(filled, FakeClock())
-    sent = reports.labels(LEAD, ["a", "b"])
-    assert (sent.documents, sent.drawn) == (10, True)
-    assert [(each.row.label, each.row.missing, each.row.extra) for each in sent.labels] == [
+    trust = reports.labels(LEAD, ["a", "b"])
+    assert (trust.documents, trust.drawn) == (10, True)
+    assert [(each.row.label, each.row.missing, each.row.extra) for each in trust.labels] == [
         ("b", 0, 1),
         ("c", 1, 0),
         ("a", 0, 0),
     ]
-    assert [each.of_model for each in sent.labels] == [True, False, True]
-    assert sent.labels[2].row.mean_probability == pytest.approx(0.98)
+    assert [each.of_model for each in trust.labels] == [True, False, True]
+    assert trust.labels[2].row.mean_probability == pytest.approx(0.98)
     every = reports.labels(LEAD, ["a", "b"], basis=LabelBasis.CHECKED)
     assert (every.documents, every.drawn) == (30, False)
     assert every.labels[0].row.extra == 21
@@ -141,9 +145,9 @@ def test_accuracy_of_what_was_sent_is_that_of_its_audits(begin: Transactions) ->
     store(begin, *(made(0.9) for _ in range(90)))
     read_again(begin, *(made(0.9, audit=True) for _ in range(9)), right=True)
     store(begin, made(0.9, audit=True), right=False)
-    seen = read(begin)
-    assert (seen.documents, seen.sent, seen.drawn) == (100, 90, True)
-    share = seen.accuracy
+    cockpit = read(begin)
+    assert (cockpit.documents, cockpit.sent, cockpit.drawn) == (100, 90, True)
+    share = cockpit.accuracy
     assert (share.checked, share.right, share.value) == (10, 9, pytest.approx(0.9))
     # Clopper and Pearson, 9 of 10, each bound at the policy's risk of 10 %.
     assert (share.low, share.high) == pytest.approx((0.6632, 0.9895), abs=1e-4)
@@ -163,17 +167,17 @@ def test_the_promise_is_the_confidence_of_the_sets_whose_accuracy_is_known(
     store(begin, *(made(confidence) for _ in range(90)), made(0.5))
     read_again(begin, *(made(confidence, audit=True) for _ in range(9)), right=True)
     store(begin, made(confidence, audit=True), right=False)
-    seen = read(begin)
-    assert seen.promised == pytest.approx(confidence)
-    assert seen.weeks[-1].promised == pytest.approx(confidence)
-    assert (seen.promise_holds, promise(seen)) == (holds, says)
-    assert [row.promised for row in seen.weeks[:-1]] == [None] * (len(seen.weeks) - 1)
+    cockpit = read(begin)
+    assert cockpit.promised == pytest.approx(confidence)
+    assert cockpit.weeks[-1].promised == pytest.approx(confidence)
+    assert (cockpit.promise_holds, promise(cockpit)) == (holds, says)
+    assert [row.promised for row in cockpit.weeks[:-1]] == [None] * (len(cockpit.weeks) - 1)
 
 
 def test_without_checks_the_promise_stands_alone(begin: Transactions) -> None:
     store(begin, made(0.9), made(0.8))
-    seen = read(begin)
-    assert (seen.promise_holds, promise(seen)) == (None, "The confidences promise 85.0 %.")
+    cockpit = read(begin)
+    assert (cockpit.promise_holds, promise(cockpit)) == (None, "The confidences promise 85.0 %.")
 
 
 def read_again(begin: Transactions, *found: Prediction, right: bool) -> None:
@@ -198,21 +202,21 @@ def test_errors_that_auditors_overlook_are_counted_for_all_that_nobody_read_agai
     version = policies.change(ADMIN, change(threshold=0.8, audits=audits), None).version
 
     def audited(n: int) -> list[Prediction]:
-        drawn = (made(0.9, audit=True, days_ago=1) for _ in range(n))
-        return [one._replace(policy_version=version) for one in drawn]
+        predictions = (made(0.9, audit=True, days_ago=1) for _ in range(n))
+        return [one._replace(policy_version=version) for one in predictions]
 
     store(begin, *(made(0.9) for _ in range(90)))
     store(begin, *audited(60), right=True)
     read_again(begin, *audited(18), right=True)
     read_again(begin, *audited(2), right=False)
     store(begin, *audited(20), right=False)
-    seen, found = read(begin), what_if(begin, threshold=0.8).now.accuracy
+    cockpit, found_share = read(begin), what_if(begin, threshold=0.8).now.accuracy
     # Of 80 agreements a quarter is read again, and two of these twenty are wrong.
-    share = seen.accuracy
+    share = cockpit.accuracy
     assert (share.checked, share.agreed, share.reread, share.overlooked) == (100, 80, 20, 2)
     assert share.value == pytest.approx(1 - 0.2 - 0.8 * 0.1)
     assert share.low < 0.65 < 0.79 < share.high
-    for same in (found, seen.weeks[-1].accuracy):
+    for same in (found_share, cockpit.weeks[-1].accuracy):
         assert (same.value, same.low, same.high) == pytest.approx(
             (share.value, share.low, share.high)
         )
@@ -242,36 +246,38 @@ def test_contradictions_that_a_lead_has_yet_to_decide_are_counted_and_said(
 ) -> None:
     fill(begin)
     assert read(begin).undecided == 0
-    waits, decided = (made(0.9, audit=True, days_ago=1) for _ in range(2))
+    waits, prediction = (made(0.9, audit=True, days_ago=1) for _ in range(2))
     with begin() as transaction:
-        for one in (waits, decided):
+        for one in (waits, prediction):
             add_predictions(transaction, one)
             work = replace(task(one), kind=ReviewKind.AUDIT, created_at=one.created_at)
             transaction.reviews.add(work)
             said = replace(annotation(work, "c"), kind=ReviewKind.AUDIT, settles=False)
             transaction.reviews.annotate(said)
-        lead = replace(task(decided), kind=ReviewKind.ADJUDICATION, created_at=decided.created_at)
+        lead = replace(
+            task(prediction), kind=ReviewKind.ADJUDICATION, created_at=prediction.created_at
+        )
         transaction.reviews.add(lead)
         transaction.reviews.annotate(
             replace(annotation(lead, "a", "b"), kind=ReviewKind.ADJUDICATION)
         )
         transaction.commit()
-    seen = read(begin)
-    assert (seen.undecided, seen.accuracy.checked, seen.accuracy.right) == (1, 12, 10)
-    assert undecided(seen) == "; 1 contradiction that a lead has yet to decide counts as wrong"
-    assert f"{UNDECIDED} Waiting for a lead: 1." in accuracy(seen).method
+    cockpit = read(begin)
+    assert (cockpit.undecided, cockpit.accuracy.checked, cockpit.accuracy.right) == (1, 12, 10)
+    assert undecided(cockpit) == "; 1 contradiction that a lead has yet to decide counts as wrong"
+    assert f"{UNDECIDED} Waiting for a lead: 1." in accuracy(cockpit).method
 
 
 def test_reported_outcomes_do_not_mix_with_audits(begin: Transactions) -> None:
     fill(begin)
     with begin() as transaction:
-        sent = PredictionFilter(decision=Decision.AUTO)
-        for one in transaction.predictions.page(sent, after=None, limit=100).items:
+        sent_filter = PredictionFilter(decision=Decision.AUTO)
+        for one in transaction.predictions.page(sent_filter, after=None, limit=100).items:
             transaction.outcomes.add(outcome(one, "c"))
         transaction.commit()
-    seen = read(begin)
-    assert seen.accuracy.checked == 10
-    assert (seen.reported.checked, seen.reported.right) == (90, 0)
+    cockpit = read(begin)
+    assert cockpit.accuracy.checked == 10
+    assert (cockpit.reported.checked, cockpit.reported.right) == (90, 0)
 
 
 def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> None:
@@ -284,10 +290,10 @@ def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> 
     sent = [each.sent for each in answer.curve]
     assert sent == sorted(sent, reverse=True)
     assert answer.seconds == read(filled).effort.total.each_s
-    unsupported = what_if(filled, target_accuracy=0.85)
-    assert unsupported.advice is not None
-    assert (unsupported.then.sent, unsupported.advice.threshold) == (0, None)
-    assert unsupported.advice.checks_missing is not None
+    unsupported_what_if = what_if(filled, target_accuracy=0.85)
+    assert unsupported_what_if.advice is not None
+    assert (unsupported_what_if.then.sent, unsupported_what_if.advice.threshold) == (0, None)
+    assert unsupported_what_if.advice.checks_missing is not None
 
 
 def test_without_a_question_the_policy_in_force_is_shown(filled: Transactions) -> None:
@@ -341,23 +347,23 @@ def test_days_and_weeks_hold_the_same_documents(filled: Transactions) -> None:
 def test_effort_is_what_was_read_and_what_reading_everything_would_have_taken(
     filled: Transactions,
 ) -> None:
-    seen = read(filled)
-    times = {reading: time for reading, time in seen.effort.times.items() if time.readings}
+    cockpit = read(filled)
+    times = {reading: time for reading, time in cockpit.effort.times.items() if time.readings}
     assert times == {
         Reading.BLIND: ReadingTime(10, 300.0),
         Reading.ASSISTED: ReadingTime(20, 1_800.0),
     }
-    assert seen.effort.hours == pytest.approx(2_100 / 3600)
-    assert seen.effort.hours_without == pytest.approx((90 + 30) * 70 / 3600)
-    assert seen.effort.readings_per_sent == pytest.approx(30 / 90)
-    assert seen.weeks[-1].effort == seen.effort
+    assert cockpit.effort.hours == pytest.approx(2_100 / 3600)
+    assert cockpit.effort.hours_without == pytest.approx((90 + 30) * 70 / 3600)
+    assert cockpit.effort.readings_per_sent == pytest.approx(30 / 90)
+    assert cockpit.weeks[-1].effort == cockpit.effort
 
 
 def test_the_queue_is_what_waits_now_and_what_waited_then(filled: Transactions) -> None:
-    seen = read(filled)
-    assert seen.queue.waiting == 5
-    assert [row.backlog for row in seen.rows[-2:]] == [0, 5]
-    assert seen.queue.completing == pytest.approx(30 / 7)
+    cockpit = read(filled)
+    assert cockpit.queue.waiting == 5
+    assert [row.backlog for row in cockpit.rows[-2:]] == [0, 5]
+    assert cockpit.queue.completing == pytest.approx(30 / 7)
 
 
 def test_every_document_is_in_the_histogram(filled: Transactions) -> None:
@@ -379,14 +385,14 @@ def test_a_longer_time_finds_older_documents(begin: Transactions) -> None:
 
 def test_a_range_of_days_counts_what_was_made_on_them(filled: Transactions) -> None:
     yesterday = TODAY - timedelta(days=1)
-    seen = read(filled, Period(first=yesterday, last=yesterday))
-    assert (seen.documents, seen.sent, seen.accuracy.checked) == (10, 0, 10)
-    assert (seen.mistakes.checked, seen.mistakes.wrong) == (10, 1)
-    assert [(row.start, row.documents) for row in seen.rows] == [(yesterday, 10)]
-    assert seen.rows[0].backlog == 0, "what waited at its end"
-    assert sum(one.audited for one in seen.histogram) == 10
-    assert seen.queue.waiting == 5, "what waits now"
-    assert seen.queue.completing == pytest.approx(30 / 7), "over seven days, however short it is"
+    cockpit = read(filled, Period(first=yesterday, last=yesterday))
+    assert (cockpit.documents, cockpit.sent, cockpit.accuracy.checked) == (10, 0, 10)
+    assert (cockpit.mistakes.checked, cockpit.mistakes.wrong) == (10, 1)
+    assert [(row.start, row.documents) for row in cockpit.rows] == [(yesterday, 10)]
+    assert cockpit.rows[0].backlog == 0, "what waited at its end"
+    assert sum(one.audited for one in cockpit.histogram) == 10
+    assert cockpit.queue.waiting == 5, "what waits now"
+    assert cockpit.queue.completing == pytest.approx(30 / 7), "over seven days, however short it is"
     assert read(filled, Period(first=yesterday, last=date.max)).documents == 105
 
 
@@ -403,11 +409,11 @@ def test_the_first_page_has_the_numbers_of_the_whole_cockpit(filled: Transaction
 def test_a_target_between_the_bounds_is_neither_met_nor_missed(
     filled: Transactions, low: float, high: float, met: bool | None
 ) -> None:
-    seen = read(filled)
-    assert seen.policy.target_accuracy == 0.9
-    share = replace(seen.accuracy, low=low, high=high)
-    assert replace(seen, accuracy=share).met is met
-    assert replace(seen, accuracy=Share(0, 0)).met is None
+    cockpit = read(filled)
+    assert cockpit.policy.target_accuracy == 0.9
+    share = replace(cockpit.accuracy, low=low, high=high)
+    assert replace(cockpit, accuracy=share).met is met
+    assert replace(cockpit, accuracy=Share(0, 0)).met is None
 
 
 def test_what_cannot_be_asked_is_refused(begin: Transactions) -> None:
@@ -440,8 +446,8 @@ def of(labels: str, truth: str, **metadata: object) -> CheckedDocument:
 
 
 def test_errors_are_counted_by_label_and_by_pair() -> None:
-    found = [of("ab", "ac"), of("ab", "ac"), of("a", "ad"), of("a", "a")]
-    seen = mistakes(found, standing(found), 0.1, {"c": "clinic"})
+    checks = [of("ab", "ac"), of("ab", "ac"), of("a", "ad"), of("a", "a")]
+    seen = mistakes(checks, standing(checks), 0.1, {"c": "clinic"})
     assert (seen.checked, seen.wrong) == (4, 3)
     assert [(one.label, one.missing, one.extra) for one in seen.labels] == [
         ("b", 0, 2),
@@ -454,16 +460,20 @@ def test_errors_are_counted_by_label_and_by_pair() -> None:
 
 
 def test_metadata_with_few_values_are_sources_and_names_are_not() -> None:
-    found = [of("a", "a", site=n % 3, number=n, flat="x", nested={}) for n in range(30)]
-    seen = mistakes(found, standing(found), 0.1, {})
+    checks = [of("a", "a", site=n % 3, number=n, flat="x", nested={}) for n in range(30)]
+    seen = mistakes(checks, standing(checks), 0.1, {})
     assert {one.field for one in seen.sources} == {"client", "site"}
 
 
 def test_the_queue_is_forecast_from_the_last_full_days() -> None:
     days = [ReviewDay(TODAY - timedelta(days=n), 7, 14, 0.0) for n in range(1, 8)]
     today = ReviewDay(TODAY, 1000, 0, 0.0)
-    found = queue([*days, today], today=TODAY, waiting=70, oldest_s=1.0)
-    assert (found.arriving, found.completing, found.empty_in_days) == (7.0, 14.0, 10.0)
+    found_queue = queue([*days, today], today=TODAY, waiting=70, oldest_s=1.0)
+    assert (found_queue.arriving, found_queue.completing, found_queue.empty_in_days) == (
+        7.0,
+        14.0,
+        10.0,
+    )
     assert Queue(5, 0.0, 2.0, 2.0, 7).empty_in_days is None
 
 

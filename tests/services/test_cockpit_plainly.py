@@ -108,7 +108,7 @@ def fill(begin: Transactions, n: int) -> None:
         audit = sure and draw.random() < ODDS[probability]
         reason = Reason.AUDIT if audit else Reason.ABOVE_THRESHOLD
         at = START - timedelta(days=draw.uniform(0, DAYS + 4))
-        made = prediction(
+        new_prediction = prediction(
             confidence=confidence,
             document=Document(text="x", metadata={"site": draw.choice("nsw")}),
             decision=Decision.AUTO if sure and not audit else Decision.REVIEW,
@@ -117,15 +117,15 @@ def fill(begin: Transactions, n: int) -> None:
         )
         role = AuditRole.CERTIFICATION if audit else AuditRole.NONE
         rate = draw.choice(REREAD)
-        made = made._replace(
+        new_prediction = new_prediction._replace(
             selection=Selection(role, 0.5, probability if sure else 1.0),
             policy_version=versions[rate],
         )
-        everything.append(made)
+        everything.append(new_prediction)
         right = draw.random() < confidence
         if (not sure or audit) and draw.random() < 0.8:
             kind = ReviewKind.AUDIT if audit else ReviewKind.REVIEW
-            work = replace(task(made), kind=kind, created_at=at)
+            work = replace(task(new_prediction), kind=kind, created_at=at)
             tasks.append(work)
             said = annotation(work, *(("a", "b") if right else ("c",)), minutes=0)
             again = audit and said.agreed and draw.random() < rate
@@ -134,13 +134,13 @@ def fill(begin: Transactions, n: int) -> None:
             said = replace(said, kind=kind, suggestion_shown=False)
             answers.append(replace(said, created_at=at, settles=settles))
             if again and draw.random() < 0.9:
-                lead = replace(task(made), kind=ReviewKind.ADJUDICATION, created_at=at)
+                lead = replace(task(new_prediction), kind=ReviewKind.ADJUDICATION, created_at=at)
                 tasks.append(lead)
                 labels = ("a", "b") if draw.random() < 0.8 else ("c",)
                 word = annotation(lead, *labels, minutes=0)
                 answers.append(replace(word, kind=lead.kind, created_at=at))
         if draw.random() < 0.2:
-            told = outcome(made, *(("a", "b") if draw.random() < 0.7 else ("c",)))
+            told = outcome(new_prediction, *(("a", "b") if draw.random() < 0.7 else ("c",)))
             outcomes.append(replace(told, created_at=at))
     with begin() as transaction:
         add_predictions(transaction, *everything)
@@ -157,15 +157,27 @@ def stored(begin: Transactions, since: date) -> list[Known]:
         while True:
             page = transaction.predictions.page(PredictionFilter(), after=after, limit=100)
             for one in page.items:
-                given = transaction.reviews.annotations_of(one.id)
-                said, told = deciding(given), next(reversed(transaction.outcomes.of(one.id)), None)
-                agreed = told is None and any(
-                    each.kind is ReviewKind.AUDIT and each.agreed for each in given
+                annotations = transaction.reviews.annotations_of(one.id)
+                annotation, outcome = (
+                    deciding(annotations),
+                    next(reversed(transaction.outcomes.of(one.id)), None),
                 )
-                reread = agreed and any(each.kind is ReviewKind.ADJUDICATION for each in given)
+                agreed = outcome is None and any(
+                    each.kind is ReviewKind.AUDIT and each.agreed for each in annotations
+                )
+                reread = agreed and any(
+                    each.kind is ReviewKind.ADJUDICATION for each in annotations
+                )
                 rate = transaction.policies.get(one.policy_version).audits.gold_reread_rate
                 found.append(
-                    Known(one, said and said.agreed, told and told.agreed, agreed, reread, rate)
+                    Known(
+                        one,
+                        annotation and annotation.agreed,
+                        outcome and outcome.agreed,
+                        agreed,
+                        reread,
+                        rate,
+                    )
                 )
             if page.next_after is None:
                 return [one for one in found if one.day >= since]
@@ -194,9 +206,9 @@ class Plain:
             for one in checked
         ]
         rows = [*zip(checked, weight, strict=True)]
-        agreed = sum(each for one, each in rows if one.agreed)
+        count = sum(each for one, each in rows if one.agreed)
         again = sum(each / one.rate for one, each in rows if one.reread)
-        scale = agreed / again if again else math.inf
+        scale = count / again if again else math.inf
         stands = [scale / one.rate if one.agreed else 1.0 for one in checked]
         errors = [0.0 if one.right else each for one, each in zip(checked, stands, strict=True)]
         counted = [each * many for each, many in zip(weight, errors, strict=True)]
@@ -238,13 +250,13 @@ def what_if(begin: Transactions, **question: float) -> WhatIf:
 @ON_BOTH
 @pytest.mark.parametrize("pace", Granularity)
 def test_every_number_is_that_of_a_plain_count(filled: Transactions, pace: Granularity) -> None:
-    seen = read(filled, pace)
-    plain = Plain(stored(filled, seen.since.date()))
-    assert seen.documents == len(plain.found)
-    assert seen.sent == sum(one.one.decision is Decision.AUTO for one in plain.found)
-    assert seen.drawn
-    same(seen.accuracy, plain.share([one for one in plain.found if one.sure]))
-    for rows, width in ((seen.rows, pace), (seen.weeks, Granularity.WEEK)):
+    cockpit = read(filled, pace)
+    plain = Plain(stored(filled, cockpit.since.date()))
+    assert cockpit.documents == len(plain.found)
+    assert cockpit.sent == sum(one.one.decision is Decision.AUTO for one in plain.found)
+    assert cockpit.drawn
+    same(cockpit.accuracy, plain.share([one for one in plain.found if one.sure]))
+    for rows, width in ((cockpit.rows, pace), (cockpit.weeks, Granularity.WEEK)):
         assert sum(row.documents for row in rows) == len(plain.found)
         for row in rows:
             inside = [one for one in plain.found if width.start(one.day) == row.start]
@@ -267,14 +279,14 @@ def test_every_forecast_is_that_of_a_plain_count(filled: Transactions) -> None:
 
 
 def test_shares_by_source_are_those_of_a_plain_count(filled: Transactions) -> None:
-    seen = read(filled, Granularity.DAY)
-    plain = Plain(stored(filled, seen.since.date()))
-    sites = {one.value: one for one in seen.mistakes.sources if one.field == "site"}
+    cockpit = read(filled, Granularity.DAY)
+    plain = Plain(stored(filled, cockpit.since.date()))
+    sites = {one.value: one for one in cockpit.mistakes.sources if one.field == "site"}
     assert sorted(sites) == ["n", "s", "w"]
-    for value, made in sites.items():
+    for value, errors in sites.items():
         inside = [one for one in plain.found if one.one.document.metadata["site"] == value]
-        same(made.accuracy, plain.share(inside))
-    (size,) = seen.mistakes.sizes
+        same(errors.accuracy, plain.share(inside))
+    (size,) = cockpit.mistakes.sizes
     assert size.value == "2"
     same(size.accuracy, plain.share(plain.found))
 

@@ -38,13 +38,13 @@ def answered(project: Clinic, *labels: str) -> Prediction:
 
 
 def test_a_document_waits_for_a_person_without_an_invented_number(project: Clinic) -> None:
-    made = stored(project)
-    shown = ShownPrediction.of(made)
+    prediction = stored(project)
+    shown = ShownPrediction.of(prediction)
     assert (shown.decision, shown.reason) == (Decision.REVIEW, Reason.NO_MODEL)
     assert (shown.labels, shown.confidence, shown.threshold) == (None, None, None)
     assert (shown.model_version, shown.calibrator_version) == (None, None)
     assert (shown.candidates, shown.marginals) == ((), ())
-    assert project.contents.predictions == {made.id: made}
+    assert project.contents.predictions == {prediction.id: prediction}
     assert project.claimed(ANN).kind is ReviewKind.REVIEW
 
 
@@ -54,29 +54,29 @@ def test_no_policy_draws_it_for_an_audit(project: Clinic) -> None:
 
 
 def test_its_decision_is_derived_again(project: Clinic) -> None:
-    made = stored(project)
-    assert project.predictions.derive(LEAD, made.id).equal
+    prediction = stored(project)
+    assert project.predictions.derive(LEAD, prediction.id).equal
 
 
 def test_an_answer_neither_agrees_nor_contradicts(project: Clinic) -> None:
-    made = answered(project, "grain")
+    prediction = answered(project, "grain")
     (annotation,) = project.contents.annotations.values()
     assert annotation.agreed is None
     assert annotation.chosen_rank is None
     assert not annotation.suggestion_shown, "nothing was suggested"
     documents = Documents(project.begin, project.now, project.predictors)
-    (listed,) = documents.find(LEAD, DocumentFilter()).page.items
-    assert not listed.contradicted
-    assert DocumentRow.of(listed).final_labels == ("grain",)
+    (document,) = documents.find(LEAD, DocumentFilter()).page.items
+    assert not document.contradicted
+    assert DocumentRow.of(document).final_labels == ("grain",)
     (message,) = project.contents.messages.values()
-    assert message.data["prediction_id"] == made.id
+    assert message.data["prediction_id"] == prediction.id
     assert message.data["agreed"] is None
     assert message.data["confidence"] is None
 
 
 def test_an_outcome_neither_agrees_nor_contradicts(project: Clinic) -> None:
-    made = answered(project, "grain")
-    assert project.report(made, ["wheat"]).outcome.agreed is None
+    prediction = answered(project, "grain")
+    assert project.report(prediction, ["wheat"]).outcome.agreed is None
 
 
 def test_two_readers_who_differ_go_to_a_lead(project: Clinic) -> None:
@@ -97,11 +97,11 @@ def test_unknown_labels_are_refused_and_those_of_the_project_taken(project: Clin
 
 
 def test_a_label_is_renamed_in_the_answers(project: Clinic) -> None:
-    made = answered(project, "grain")
+    prediction = answered(project, "grain")
     version = project.labels.get(LEAD, "grain").version
     project.labels.change(LEAD, "grain", LabelChange(LabelState.ACCEPTED, label="corn"), version)
     (annotation,) = project.contents.annotations.values()
-    assert (annotation.prediction_id, annotation.labels) == (made.id, ("corn",))
+    assert (annotation.prediction_id, annotation.labels) == (prediction.id, ("corn",))
     assert annotation.agreed is None
 
 
@@ -145,15 +145,15 @@ def test_while_a_model_loads_documents_are_refused(project: Clinic) -> None:
     ],
 )
 def test_a_list_with_faults_adds_nothing(project: Clinic, text: str, why: str) -> None:
-    with pytest.raises(errors.InvalidRequest) as refused:
+    with pytest.raises(errors.InvalidRequest) as error:
         project.labels.add(ADMIN, text)
-    assert any(re.search(why, fault.detail) for fault in refused.value.faults)
+    assert any(re.search(why, fault.detail) for fault in error.value.faults)
     assert project.labels.search(ANN, "").labels == ("grain", "wheat")
 
 
 def test_near_duplicates_are_added_if_both_are_meant(project: Clinic) -> None:
-    added = project.labels.add(ADMIN, "Grain\ngrain\n", insist=True)
-    assert (added.added, added.present) == (["Grain"], ["grain"])
+    labels = project.labels.add(ADMIN, "Grain\ngrain\n", insist=True)
+    assert (labels.added, labels.present) == (["Grain"], ["grain"])
 
 
 def test_a_list_brings_a_retired_label_back(project: Clinic) -> None:

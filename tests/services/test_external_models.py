@@ -79,12 +79,12 @@ def test_candidates_of_either_kind_score_what_they_can_read(site: Installation) 
 
 
 def test_what_was_stored_can_be_scored_and_derived_again(site: Installation) -> None:
-    made = predict_one(site.services.predictions, caller(site, Role.CLIENT), BOTH)
-    assert (made.scored.labels, made.scored.uncalibrated) == (("court",), True)
-    (again,) = site.services.models.loader.load(site.models[0]).score([made.document])
-    assert again == made.scored
-    derivation = site.services.predictions.derive(caller(site, Role.LEAD), made.id)
-    assert (derivation.equal, derivation.draw_again) == (True, made.selection.draw)
+    prediction = predict_one(site.services.predictions, caller(site, Role.CLIENT), BOTH)
+    assert (prediction.scored.labels, prediction.scored.uncalibrated) == (("court",), True)
+    (again,) = site.services.models.loader.load(site.models[0]).score([prediction.document])
+    assert again == prediction.scored
+    derivation = site.services.predictions.derive(caller(site, Role.LEAD), prediction.id)
+    assert (derivation.equal, derivation.draw_again) == (True, prediction.selection.draw)
 
 
 def test_reviewers_are_told_what_the_other_model_answered(site: Installation) -> None:

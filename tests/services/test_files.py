@@ -153,17 +153,19 @@ def test_every_document_of_a_file_is_predicted_and_queued(clinic: Clinic, pack: 
         "faulty": 0,
         "location": f"/v1/jobs/{job.id}/result",
     }
-    stored = clinic.contents
-    assert [p.document.id for p in stored.predictions.values()] == [f"note-{i}" for i in range(10)]
-    assert {p.client_id for p in stored.predictions.values()} == {CLIENT.id}
-    assert len(stored.reviews) == 10
+    contents = clinic.contents
+    assert [p.document.id for p in contents.predictions.values()] == [
+        f"note-{i}" for i in range(10)
+    ]
+    assert {p.client_id for p in contents.predictions.values()} == {CLIENT.id}
+    assert len(contents.reviews) == 10
     rows = result_of(clinic, job)
     assert [row["line"] for row in rows] == list(range(1, 11))
-    assert [row["prediction"]["id"] for row in rows] == list(stored.predictions)
+    assert [row["prediction"]["id"] for row in rows] == list(contents.predictions)
     assert worker.told == sorted(worker.told)
     assert not any("upload" in name for name in clinic.disk.stored)
-    created = [e for e in stored.events.values() if e.action == "prediction.created"]
-    assert {event.request_id for event in created} == {"r-1"}
+    events = [e for e in contents.events.values() if e.action == "prediction.created"]
+    assert {event.request_id for event in events} == {"r-1"}
 
 
 @pytest.mark.parametrize("die_at", [1, 2, 3, 4])
@@ -320,7 +322,7 @@ HOUR = timedelta(hours=1)
 
 def fill(clinic: Clinic, n: int = 8) -> list[Prediction]:
     """Store predictions an hour apart, every third one another client's."""
-    made = [
+    predictions = [
         prediction(
             client_id=(OTHER_CLIENT if number % 3 == 2 else CLIENT).id,
             document=Document(id=f"=note {number}", text="fever", metadata={"n": number}),
@@ -329,10 +331,10 @@ def fill(clinic: Clinic, n: int = 8) -> list[Prediction]:
         for number in range(n)
     ]
     with clinic.begin() as transaction:
-        for one in made:
+        for one in predictions:
             add_predictions(transaction, one)
             transaction.outcomes.add(outcome(one, "a"))
-    return made
+    return predictions
 
 
 def rows(parts: Iterable[bytes]) -> list[dict[str, Any]]:
@@ -344,11 +346,11 @@ def ids(parts: Iterable[bytes]) -> list[str]:
 
 
 def test_predictions_come_in_order_whole_and_only_to_whom_they_belong(clinic: Clinic) -> None:
-    made = fill(clinic)
-    wanted = ExportRequest(Exported.PREDICTIONS)
-    assert ids(clinic.files.export(LEAD, wanted)) == [one.id for one in made]
-    mine = [one.id for one in made if one.client_id == CLIENT.id]
-    assert ids(clinic.files.export(CLIENT, wanted)) == mine
+    predictions = fill(clinic)
+    request = ExportRequest(Exported.PREDICTIONS)
+    assert ids(clinic.files.export(LEAD, request)) == [one.id for one in predictions]
+    mine = [one.id for one in predictions if one.client_id == CLIENT.id]
+    assert ids(clinic.files.export(CLIENT, request)) == mine
     assert (
         ids(clinic.files.export(CLIENT, ExportRequest(Exported.PREDICTIONS, after=mine[2])))
         == mine[3:]
@@ -356,7 +358,7 @@ def test_predictions_come_in_order_whole_and_only_to_whom_they_belong(clinic: Cl
     span = ExportRequest(
         Exported.PREDICTIONS, created_from=START + HOUR, created_before=START + 4 * HOUR
     )
-    assert ids(clinic.files.export(ADMIN, span)) == [one.id for one in made[1:4]]
+    assert ids(clinic.files.export(ADMIN, span)) == [one.id for one in predictions[1:4]]
 
 
 def test_documents_come_only_when_asked_for(clinic: Clinic) -> None:
@@ -383,8 +385,8 @@ def test_lines_hold_what_another_model_answered(clinic: Clinic) -> None:
     ]
     job, _ = submit(clinic, b"".join(json.dumps(line).encode() + b"\n" for line, _ in given))
     assert clinic.files.score(job, Worker())["predicted"] == len(given)
-    exported = rows(clinic.files.export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=True)))
-    for (_, kept), row in zip(given, exported, strict=True):
+    items = rows(clinic.files.export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=True)))
+    for (_, kept), row in zip(given, items, strict=True):
         assert {name: row[name] for name in rest} == {**rest, **kept}
 
 
@@ -416,46 +418,47 @@ def test_a_line_with_a_bad_answer_spoils_no_other(
 
 @ON_BOTH
 def test_outcomes_and_annotations_stand_beside_what_was_predicted(clinic: Clinic) -> None:
-    made = fill(clinic)
-    found = rows(clinic.files.export(CLIENT, ExportRequest(Exported.OUTCOMES)))
-    assert [row["prediction_id"] for row in found] == [
-        one.id for one in made if one.client_id == CLIENT.id
+    predictions = fill(clinic)
+    items = rows(clinic.files.export(CLIENT, ExportRequest(Exported.OUTCOMES)))
+    assert [row["prediction_id"] for row in items] == [
+        one.id for one in predictions if one.client_id == CLIENT.id
     ]
-    assert tuple(found[0]) == COLUMNS[Exported.OUTCOMES]
-    done = annotate(clinic)
+    assert tuple(items[0]) == COLUMNS[Exported.OUTCOMES]
+    prediction = annotate(clinic)
     (row,) = rows(clinic.files.export(LEAD, ExportRequest(Exported.ANNOTATIONS, content=True)))
     assert tuple(row) == (*COLUMNS[Exported.ANNOTATIONS], *CONTENT)
-    assert (row["prediction_id"], row["labels"]) == (done.id, ["a"])
+    assert (row["prediction_id"], row["labels"]) == (prediction.id, ["a"])
     assert row["text"] == "fever, no cough"
 
 
 def annotate(clinic: Clinic) -> Prediction:
-    held = leased()
+    task = leased()
     with clinic.begin() as transaction:
-        add_predictions(transaction, held.prediction)
-        transaction.reviews.add(held)
-        transaction.reviews.annotate(annotation(held, "a"))
-    return held.prediction
+        add_predictions(transaction, task.prediction)
+        transaction.reviews.add(task)
+        transaction.reviews.annotate(annotation(task, "a"))
+    return task.prediction
 
 
 def test_the_audit_trail_names_the_export_itself(clinic: Clinic) -> None:
-    found = rows(
+    items = rows(
         clinic.files.export(ADMIN.calling_from(None, "r-1"), ExportRequest(Exported.AUDIT_EVENTS))
     )
-    assert tuple(found[-1]) == COLUMNS[Exported.AUDIT_EVENTS]
-    assert (found[-1]["action"], found[-1]["subject"]) == ("export.read", "audit-events")
-    assert (found[-1]["actor_id"], found[-1]["request_id"]) == (ADMIN.id, "r-1")
+    assert tuple(items[-1]) == COLUMNS[Exported.AUDIT_EVENTS]
+    assert (items[-1]["action"], items[-1]["subject"]) == ("export.read", "audit-events")
+    assert (items[-1]["actor_id"], items[-1]["request_id"]) == (ADMIN.id, "r-1")
 
 
 @ON_BOTH
 def test_an_export_sees_one_state_however_long_it_takes(clinic: Clinic) -> None:
-    made = fill(clinic)
+    predictions = fill(clinic)
     parts = clinic.files.export(LEAD, ExportRequest(Exported.PREDICTIONS))
     first = [next(parts), next(parts)]
     fill(clinic, 5)
-    assert len(rows([*first, *parts])) == len(made)
+    assert len(rows([*first, *parts])) == len(predictions)
     assert (
-        len(rows(clinic.files.export(LEAD, ExportRequest(Exported.PREDICTIONS)))) == len(made) + 5
+        len(rows(clinic.files.export(LEAD, ExportRequest(Exported.PREDICTIONS))))
+        == len(predictions) + 5
     )
 
 
@@ -504,14 +507,14 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_read(
 
 def test_a_job_makes_the_same_file(clinic: Clinic) -> None:
     fill(clinic)
-    wanted = ExportRequest(
+    request = ExportRequest(
         Exported.PREDICTIONS, Format.CSV, content=True, created_from=START + HOUR
     )
-    job = clinic.files.submit_export(CLIENT, wanted)
+    job = clinic.files.submit_export(CLIENT, request)
     result = clinic.files.run_export(clinic.contents.jobs[job.id], Worker())
     assert result == {"rows": 5, "location": f"/v1/jobs/{job.id}/result"}
     assert clinic.disk.stored == {
-        f"jobs/{job.id}/result/00000000.csv": b"".join(clinic.files.export(CLIENT, wanted))
+        f"jobs/{job.id}/result/00000000.csv": b"".join(clinic.files.export(CLIENT, request))
     }
 
 
@@ -523,9 +526,9 @@ def test_a_job_that_is_killed_again_and_again_goes_on_where_it_was(
     monkeypatch.setattr(module, "PAGE", 2)
     monkeypatch.setattr(module, "PART_S", -1.0)  # a part for each page
     fill(clinic)
-    wanted = ExportRequest(Exported.PREDICTIONS, written)
-    whole = b"".join(clinic.files.export(LEAD, wanted))
-    job = clinic.files.submit_export(LEAD, wanted)
+    request = ExportRequest(Exported.PREDICTIONS, written)
+    whole = b"".join(clinic.files.export(LEAD, request))
+    job = clinic.files.submit_export(LEAD, request)
     deaths = 0
     while True:
         worker = Worker(die_at=2)  # with its second part
@@ -555,10 +558,10 @@ def test_a_worker_that_lost_its_export_writes_no_file(clinic: Clinic) -> None:
 def test_only_an_export_that_is_streamed_has_a_longest_time(clinic: Clinic) -> None:
     fill(clinic)
     slow = replace(clinic.files, stopwatch=count(0, 700).__next__)
-    wanted = ExportRequest(Exported.PREDICTIONS)
+    request = ExportRequest(Exported.PREDICTIONS)
     with pytest.raises(errors.StorageSlow):
-        b"".join(slow.export(LEAD, wanted))
-    assert slow.run_export(slow.submit_export(LEAD, wanted), Worker())["rows"]
+        b"".join(slow.export(LEAD, request))
+    assert slow.run_export(slow.submit_export(LEAD, request), Worker())["rows"]
 
 
 def test_every_row_has_the_columns_of_its_kind() -> None:

@@ -47,8 +47,8 @@ def excess(learnt: Texts, others: Texts, folder: Path, preset: str) -> tuple[flo
     )
     assert found["documents"] == len(learnt), found["left_out"]
     model = load(folder / "model")
-    predicted = model.predict_texts([text for text, _ in others])
-    best = [predicted.ranked(place)[0] for place in range(len(others))]
+    predictions = model.predict_texts([text for text, _ in others])
+    best = [predictions.ranked(place)[0] for place in range(len(others))]
     right = np.array(
         [set(each.labels) == set(labels) for each, (_, labels) in zip(best, others, strict=True)]
     )

@@ -42,16 +42,18 @@ def fill(
     """Store a prediction of each confidence, each reported as right or wrong, or not at all."""
     with begin() as transaction:
         for number, confidence in enumerate(confidences):
-            made = prediction(
+            new_prediction = prediction(
                 confidence=confidence,
                 document=Document(text="x", metadata={"site": site}),
                 decision=Decision.AUTO if confidence >= 0.8 else Decision.REVIEW,
                 reason=Reason.ABOVE_THRESHOLD if confidence >= 0.8 else Reason.BELOW_THRESHOLD,
                 created_at=START + timedelta(hours=number),
             )
-            add_predictions(transaction, made)
+            add_predictions(transaction, new_prediction)
             if right is not None:
-                transaction.outcomes.add(outcome(made, *(("a", "b") if right else ("c",))))
+                transaction.outcomes.add(
+                    outcome(new_prediction, *(("a", "b") if right else ("c",)))
+                )
 
 
 def test_a_threshold_is_weighed_against_the_policy_in_force(begin: Transactions) -> None:
@@ -59,34 +61,37 @@ def test_a_threshold_is_weighed_against_the_policy_in_force(begin: Transactions)
     fill(begin, 0.95, 0.9, 0.85, right=True)
     fill(begin, 0.82, right=False)
     fill(begin, 0.7, 0.6)
-    made = Policies(begin, FakeClock(), new_id).preview(LEAD, threshold=0.85)
-    assert (made.now.threshold, made.now.sent, made.then.sent) == (0.8, 4, 3)
-    assert (made.now.accuracy.checked, made.now.accuracy.right) == (4, 3)
-    assert (made.then.accuracy.value, made.then.accuracy.high) == (1.0, 1.0)
-    assert made.then.expected_accuracy == pytest.approx(0.9)
-    assert (made.then.reviews, made.then.reviews_a_day) == (3, 3.0)
+    what_if = Policies(begin, FakeClock(), new_id).preview(LEAD, threshold=0.85)
+    assert (what_if.now.threshold, what_if.now.sent, what_if.then.sent) == (0.8, 4, 3)
+    assert (what_if.now.accuracy.checked, what_if.now.accuracy.right) == (4, 3)
+    assert (what_if.then.accuracy.value, what_if.then.accuracy.high) == (1.0, 1.0)
+    assert what_if.then.expected_accuracy == pytest.approx(0.9)
+    assert (what_if.then.reviews, what_if.then.reviews_a_day) == (3, 3.0)
 
 
 def test_rules_are_weighed_too(begin: Transactions) -> None:
     Policies(begin, FakeClock(), new_id).change(ADMIN, change(threshold=0.5), None)
     fill(begin, 0.9, 0.9, site="north")
     fill(begin, 0.9, site="south")
-    made = Policies(begin, FakeClock(), new_id).preview(LEAD, rules=[RULE])
-    assert (made.now.sent, made.then.sent) == (3, 1)
+    what_if = Policies(begin, FakeClock(), new_id).preview(LEAD, rules=[RULE])
+    assert (what_if.now.sent, what_if.then.sent) == (3, 1)
     Policies(begin, FakeClock(), new_id).change(ADMIN, replace(change(), rules=[RULE]), None)
-    made = Policies(begin, FakeClock(), new_id).preview(LEAD, rules=[])
-    assert (made.now.sent, made.then.sent) == (1, 3)
+    what_if = Policies(begin, FakeClock(), new_id).preview(LEAD, rules=[])
+    assert (what_if.now.sent, what_if.then.sent) == (1, 3)
 
 
 def test_the_lowest_threshold_that_checks_support_is_advised(begin: Transactions) -> None:
     fill(begin, *(0.9 + n / 1000 for n in range(30)), right=True)
     fill(begin, *(0.5 + n / 1000 for n in range(30)), right=False)
     policies = Policies(begin, FakeClock(), new_id)
-    made = policies.preview(LEAD, target_accuracy=0.75)
-    assert (made.now.threshold, made.now.sent) == (None, 0)
-    assert made.then.accuracy.low >= 0.75 > made.then.accuracy.low - 0.03
-    assert made.advice.threshold == made.then.threshold
-    assert f"at least {100 * made.then.accuracy.low:.1f} % by their bound" in made.advice.sentence
+    what_if = policies.preview(LEAD, target_accuracy=0.75)
+    assert (what_if.now.threshold, what_if.now.sent) == (None, 0)
+    assert what_if.then.accuracy.low >= 0.75 > what_if.then.accuracy.low - 0.03
+    assert what_if.advice.threshold == what_if.then.threshold
+    assert (
+        f"at least {100 * what_if.then.accuracy.low:.1f} % by their bound"
+        in what_if.advice.sentence
+    )
     strict = policies.preview(LEAD, target_accuracy=0.99)
     assert (strict.then.threshold, strict.then.sent) == (None, 0)
     assert (strict.advice.threshold, strict.advice.checks_missing) == (None, 230 - 30)
@@ -97,14 +102,14 @@ def test_confidence_is_compared_with_correctness(begin: Transactions) -> None:
     fill(begin, 0.95, 0.97, right=True)
     fill(begin, 0.91, 0.15, right=False)
     fill(begin, 1.0)
-    made = building.reports(begin).reliability(LEAD, 100)
-    assert (made.documents, made.checked) == (5, 4)
-    last, first = made.buckets[9], made.buckets[1]
+    reliability = building.reports(begin).reliability(LEAD, 100)
+    assert (reliability.documents, reliability.checked) == (5, 4)
+    last, first = reliability.buckets[9], reliability.buckets[1]
     assert (last.documents, last.accuracy.right, last.accuracy.checked) == (3 + 1, 2, 3)
     assert (first.accuracy.value, first.confidence) == (0.0, 0.15)
     sent, reviewed = 0.05**2 + 0.03**2 + 0.91**2, 0.15**2
     # Three of the four that were sent are known, so each of them stands for 4/3.
-    assert made.brier == pytest.approx((sent * 4 / 3 + reviewed) / 5)
+    assert reliability.brier == pytest.approx((sent * 4 / 3 + reviewed) / 5)
     assert building.reports(begin).reliability(LEAD, 1).documents == 1
 
 
@@ -119,11 +124,11 @@ def test_the_curve_falls_from_everything_to_nothing(begin: Transactions) -> None
 
 
 def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Transactions) -> None:
-    held = leased()
+    task = leased()
     with begin() as transaction:
-        add_predictions(transaction, held.prediction)
-        transaction.reviews.add(held)
-        transaction.reviews.annotate(annotation(held, "a", "b"))
+        add_predictions(transaction, task.prediction)
+        transaction.reviews.add(task)
+        transaction.reviews.annotate(annotation(task, "a", "b"))
 
     def verdicts() -> list[bool | None]:
         with begin(read_only=True) as transaction:
@@ -131,7 +136,7 @@ def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Transactions) 
 
     assert verdicts() == [True]
     with begin() as transaction:
-        transaction.outcomes.add(outcome(held.prediction, "c"))
+        transaction.outcomes.add(outcome(task.prediction, "c"))
     assert verdicts() == [False]
 
 
@@ -157,20 +162,20 @@ def evidence(confidence: float, right: bool | None, **fields: object) -> Checked
 
 def advised(found: list[CheckedDocument], target: float) -> Advice:
     steps = sorted({one.confidence for one in found})
-    made = forecasts(found, steps, sendable=[True] * len(found), risk=0.1, days=1)
-    return advise(made, target, 0.1)
+    new_forecasts = forecasts(found, steps, sendable=[True] * len(found), risk=0.1, days=1)
+    return advise(new_forecasts, target, 0.1)
 
 
 def test_without_checks_a_confident_model_is_given_no_threshold() -> None:
     sure = [evidence(0.99, None)] * 50
-    for found, missing in ((sure, 45), ([*sure, evidence(0.99, True)], 44), ([], 45)):
-        advice = advised(found, 0.95)
+    for checks, missing in ((sure, 45), ([*sure, evidence(0.99, True)], 44), ([], 45)):
+        advice = advised(checks, 0.95)
         assert (advice.threshold, advice.checks_missing) == (None, missing)
 
 
 def test_a_threshold_that_the_checks_contradict_is_never_advised() -> None:
-    found = [evidence(0.94, n % 5 < 2) for n in range(15)]
-    advice = advised(found, 0.95)
+    checks = [evidence(0.94, n % 5 < 2) for n in range(15)]
+    advice = advised(checks, 0.95)
     assert (advice.threshold, advice.checks_missing) == (None, None)
     assert advice.sentence == (
         "No threshold can be advised: at none are 95.0 % of the checked sets right."
@@ -189,8 +194,8 @@ def test_advice_never_contradicts_its_own_bounds(
     if advice.threshold is None:
         assert advice.checks_missing is None or advice.checks_missing > 0
     else:
-        sent = [one for one in rows if one.confidence >= advice.threshold]
-        assert share(sent, 0.1).low >= target
+        checks = [one for one in rows if one.confidence >= advice.threshold]
+        assert share(checks, 0.1).low >= target
         assert advice.checks_missing is None
 
 
@@ -236,12 +241,14 @@ def test_a_policy_that_checks_contradict_takes_a_reason_for_the_trail(begin: Tra
     wrong = change(threshold=0.9)
     effect = policies.preview_change(ADMIN, wrong)
     assert effect.warning.startswith("This misses the target: by 20 checks, at most 13.9 %")
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         policies.change(ADMIN, wrong, None)
-    assert [fault.pointer for fault in refused.value.faults] == ["/reason"]
-    assert refused.value.detail == effect.warning
-    kept = policies.change(ADMIN, replace(wrong, reason="a drill, until noon"), None)
+    assert [fault.pointer for fault in error.value.faults] == ["/reason"]
+    assert error.value.detail == effect.warning
+    policy = policies.change(ADMIN, replace(wrong, reason="a drill, until noon"), None)
     with begin(read_only=True) as transaction:
-        found = transaction.audit_trail.page(EventFilter(subject=kept.version), after=None, limit=9)
-    assert [one.detail["reason"] for one in found.items] == ["a drill, until noon"]
+        page = transaction.audit_trail.page(
+            EventFilter(subject=policy.version), after=None, limit=9
+        )
+    assert [one.detail["reason"] for one in page.items] == ["a drill, until noon"]
     policies.change(ADMIN, change(threshold=0.99), None)  # sends nothing that was checked

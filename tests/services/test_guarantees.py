@@ -64,45 +64,45 @@ def test_wrong_sets_that_nobody_reads_do_not_make_a_certificate(days: float) -> 
     # A share of .88 is right. Of the wrong ones 60 % are never read, of the right ones 10 %: of
     # those that are read, .945 are right.
     random = np.random.default_rng(21)
-    found = 0
+    count = 0
     for _ in range(40):
         right = random.random(400) < 0.88
-        finished = random.random(400) < np.where(right, 0.9, 0.4)
-        found += certified(audits(right.tolist(), finished.tolist(), days))
-    assert found <= 40 * RISK
+        mask = random.random(400) < np.where(right, 0.9, 0.4)
+        count += certified(audits(right.tolist(), mask.tolist(), days))
+    assert count <= 40 * RISK
 
 
 def test_audits_that_are_read_in_time_prove_a_good_threshold() -> None:
     # Those of the last days are still being read.
     random = np.random.default_rng(22)
-    found = 0
+    count = 0
     for _ in range(20):
         right = random.random(400) < 0.97
         late = np.arange(400) > 360
-        finished = ~late | (random.random(400) < 0.5)
-        found += certified(audits(right.tolist(), finished.tolist()))
-    assert found >= 18
+        mask = ~late | (random.random(400) < 0.5)
+        count += certified(audits(right.tolist(), mask.tolist()))
+    assert count >= 18
 
 
 def bets(right: Sequence[bool], finished: Sequence[bool], now: datetime) -> list[bool]:
     """Return the detector's bets on audits, ten a day from the start."""
-    watched = [
+    checks = [
         audit(place, good if done else None, created_at=at)
         for place, (good, done) in enumerate(zip(right, finished, strict=True))
         if (at := START + timedelta(days=place / 10)) <= now
     ]
-    return [one.counts_as_right(now - READING_TIME) for one in watched]
+    return [one.counts_as_right(now - READING_TIME) for one in checks]
 
 
 def test_the_breaker_finds_a_drop_though_half_of_the_audits_are_never_read() -> None:
     random = np.random.default_rng(23)
-    found = 0
+    count = 0
     for _ in range(20):
         right = random.random(300) < 0.85
-        finished = random.random(300) < 0.5
+        mask = random.random(300) < 0.5
         now = START + timedelta(days=30)
-        found += drift_statistic(bets(right.tolist(), finished.tolist(), now), TARGET).max() >= 5000
-    assert found == 20
+        count += drift_statistic(bets(right.tolist(), mask.tolist(), now), TARGET).max() >= 5000
+    assert count == 20
 
 
 def test_audits_that_are_read_in_time_raise_no_more_false_alarms_than_promised() -> None:
@@ -114,9 +114,9 @@ def test_audits_that_are_read_in_time_raise_no_more_false_alarms_than_promised()
         alarm = False
         for day in range(1, 41):
             taken = np.where(right, 1.0, 6.0)
-            finished = np.arange(400) / 10 + taken <= day
+            mask = np.arange(400) / 10 + taken <= day
             path = drift_statistic(
-                bets(right.tolist(), finished.tolist(), START + timedelta(days=day)), TARGET
+                bets(right.tolist(), mask.tolist(), START + timedelta(days=day)), TARGET
             )
             alarm |= bool(path.max(initial=0.0) >= 2000)
         alarms += alarm
@@ -146,9 +146,9 @@ def weeks_below_target(random: np.random.Generator, reread_rate: float, beta: fl
     """
     week = np.repeat(np.arange(1, 27), 80)
     right = random.random(len(week)) < np.where(week < 12, 0.97, 0.84)
-    agreed = right | ((week >= 9) & (random.random(len(week)) < beta))
-    reread = agreed & (random.random(len(week)) < reread_rate)
-    watched = [
+    mask = right | ((week >= 9) & (random.random(len(week)) < beta))
+    reread = mask & (random.random(len(week)) < reread_rate)
+    checks = [
         checked(
             f"{place}",
             ("a",) if says else ("b",),
@@ -156,12 +156,12 @@ def weeks_below_target(random: np.random.Generator, reread_rate: float, beta: fl
             reread_rate=reread_rate,
             reread_draw=0.0 if again else 1.0,
         )
-        for place, (good, says, again) in enumerate(zip(right, agreed, reread, strict=True))
+        for place, (good, says, again) in enumerate(zip(right, mask, reread, strict=True))
     ]
     path = drift_statistic(
-        [one.counts_as_right(READ_BY) for one in watched],
+        [one.counts_as_right(READ_BY) for one in checks],
         TARGET,
-        stands_for=[one.stands_for for one in watched],
+        stands_for=[one.stands_for for one in checks],
     )
     alarms = np.flatnonzero(path >= 5000)
     stopped = week[alarms[0]] if len(alarms) else 27
@@ -181,10 +181,10 @@ def test_overlooked_errors_raise_no_more_false_alarms_than_promised() -> None:
     alarms = 0
     for _ in range(200):
         wrong = random.random(400) < 1.0 - TARGET
-        overlooked = wrong & (random.random(400) < 0.5)
+        mask = wrong & (random.random(400) < 0.5)
         again = random.random(400) < 0.1
-        right = ~wrong | (overlooked & ~again)
-        stands_for = np.where(~wrong | overlooked, np.where(again, 10.0, 1.0), 1.0)
+        right = ~wrong | (mask & ~again)
+        stands_for = np.where(~wrong | mask, np.where(again, 10.0, 1.0), 1.0)
         path = drift_statistic(right, TARGET, stands_for=stands_for)
         alarms += bool(path.max() >= 2000)
     assert alarms <= 200 * 400 / 2000

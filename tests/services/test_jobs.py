@@ -42,9 +42,9 @@ def test_a_job_is_done_once(clinic: Clinic) -> None:
     job = claimed(clinic)
     assert (job.id, job.payload, job.state) == (asked.id, {"noise": "none"}, JobState.RUNNING)
     assert clinic.jobs.claim(KINDS) is None
-    done = clinic.jobs.succeed(job, {"brier": 0.05})
-    assert stored(clinic, job) == done
-    assert done.result == {"brier": 0.05}
+    finished_job = clinic.jobs.succeed(job, {"brier": 0.05})
+    assert stored(clinic, job) == finished_job
+    assert finished_job.result == {"brier": 0.05}
     clinic.now.advance(days=1)
     assert clinic.jobs.claim(KINDS) is None
 
@@ -89,24 +89,24 @@ def test_another_worker_takes_over_from_a_dead_one_and_is_not_disturbed_if_it_wa
     clinic: Clinic, ending
 ) -> None:
     clinic.jobs.enqueue("fit")
-    lost = claimed(clinic)
+    job = claimed(clinic)
     clinic.now.advance(seconds=60)
-    taken = claimed(clinic)
-    assert (taken.id, taken.attempt, taken.token) == (lost.id, 2, 2)
+    taken_job = claimed(clinic)
+    assert (taken_job.id, taken_job.attempt, taken_job.token) == (job.id, 2, 2)
     with pytest.raises(LeaseLost, match="passed to another worker"):
-        ending(clinic, lost)
-    assert stored(clinic, taken) == taken
-    clinic.jobs.succeed(taken)
+        ending(clinic, job)
+    assert stored(clinic, taken_job) == taken_job
+    clinic.jobs.succeed(taken_job)
 
 
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_a_finished_job_takes_no_more_writes(clinic: Clinic, ending) -> None:
     clinic.jobs.enqueue("fit")
     job = claimed(clinic)
-    done = clinic.jobs.succeed(job)
+    finished_job = clinic.jobs.succeed(job)
     with pytest.raises(LeaseLost):
         ending(clinic, job)
-    assert stored(clinic, job) == done
+    assert stored(clinic, job) == finished_job
 
 
 def test_a_job_that_kills_its_workers_is_given_up(clinic: Clinic) -> None:
@@ -158,26 +158,26 @@ def test_recurring_work_keeps_one_row_and_waits_for_its_next_turn(clinic: Clinic
 
 
 def store(clinic: Clinic, *parts: bytes, finished: bool = True) -> Job:
-    made = job("scoring", owner_id=CLIENT.id)
+    new_job = job("scoring", owner_id=CLIENT.id)
     with clinic.begin() as transaction:
-        transaction.jobs.enqueue(made)
+        transaction.jobs.enqueue(new_job)
         if finished:
-            transaction.jobs.change(made.cancelled(START))
+            transaction.jobs.change(new_job.cancelled(START))
     for number, part in enumerate(parts):
-        clinic.disk.stored[f"jobs/{made.id}/result/{number:08d}.jsonl"] = part
-    return made
+        clinic.disk.stored[f"jobs/{new_job.id}/result/{number:08d}.jsonl"] = part
+    return new_job
 
 
 def test_a_result_is_read_part_by_part_in_order(clinic: Clinic) -> None:
-    made = store(clinic, b"a\n" * 50_000, b"b\n")
+    job = store(clinic, b"a\n" * 50_000, b"b\n")
     for caller in (CLIENT, ADMIN):
-        result = clinic.jobs.result(caller, made.id)
-        assert result.name == f"scoring-{made.id}.jsonl"
+        result = clinic.jobs.result(caller, job.id)
+        assert result.name == f"scoring-{job.id}.jsonl"
         chunks = list(result.chunks)
         assert b"".join(chunks) == b"a\n" * 50_000 + b"b\n"
         assert max(map(len, chunks)) <= 65_536
     with pytest.raises(JobNotFound):
-        clinic.jobs.result(OTHER_CLIENT, made.id)
+        clinic.jobs.result(OTHER_CLIENT, job.id)
 
 
 def test_there_is_no_result_before_the_end_or_without_a_file(clinic: Clinic) -> None:
@@ -188,7 +188,7 @@ def test_there_is_no_result_before_the_end_or_without_a_file(clinic: Clinic) -> 
 
 
 def test_files_go_when_their_time_is_over(clinic: Clinic) -> None:
-    done, running = (store(clinic, b"a", finished=finished) for finished in (True, False))
+    job, running = (store(clinic, b"a", finished=finished) for finished in (True, False))
     begun = f"{int(START.timestamp() * 1000):012x}"
     orphan = f"{begun[:8]}-{begun[8:]}-7000-8000-00000000dead"  # no job ever had this id
     clinic.disk.stored[f"jobs/{orphan}/upload/documents"] = b"a"
@@ -198,4 +198,4 @@ def test_files_go_when_their_time_is_over(clinic: Clinic) -> None:
         swept.append(clinic.jobs.sweep_files())
     assert swept == [0, 1, 1]
     assert clinic.disk.names("jobs") == [running.id]
-    assert done.id != running.id
+    assert job.id != running.id

@@ -36,22 +36,22 @@ def key(clinic: Clinic, role: Role, scopes: frozenset[Permission] | None = None)
 
 def person(clinic: Clinic, role: Role) -> Caller:
     password = "correct horse battery"
-    made = clinic.people.create(SYSTEM, login="ann", name="Ann", role=role, password=password)
-    return made.calling()
+    new_person = clinic.people.create(SYSTEM, login="ann", name="Ann", role=role, password=password)
+    return new_person.calling()
 
 
 def claimed(clinic: Clinic, job: Job) -> Job:
     """Let a worker take a job."""
-    held = clinic.jobs.claim([job.kind])
-    assert held is not None
-    assert held.id == job.id
-    clinic.jobs.authorise(held)
-    return held
+    held_job = clinic.jobs.claim([job.kind])
+    assert held_job is not None
+    assert held_job.id == job.id
+    clinic.jobs.authorise(held_job)
+    return held_job
 
 
 def run(clinic: Clinic, job: Job) -> Job:
-    held = claimed(clinic, job)
-    return clinic.jobs.succeed(held, clinic.files.run_export(held, Worker()))
+    held_job = claimed(clinic, job)
+    return clinic.jobs.succeed(held_job, clinic.files.run_export(held_job, Worker()))
 
 
 def read(clinic: Clinic, caller: Caller, job: Job) -> list[dict[str, Any]]:
@@ -79,24 +79,24 @@ def test_a_job_stops_when_its_callers_rights_were_narrowed_before_it_ran(
     lea = person(clinic, Role.LEAD)
     job = clinic.files.submit_export(lea, PREDICTIONS)
     with clinic.begin() as transaction:  # as a newer release or an identity provider could
-        stored = transaction.people.get(lea.id)
-        assert stored is not None
-        transaction.people.save(replace(stored, role=now))
+        stored_person = transaction.people.get(lea.id)
+        assert stored_person is not None
+        transaction.people.save(replace(stored_person, role=now))
     with pytest.raises(Forbidden):
         run(clinic, job)
 
 
 def test_a_job_of_a_revoked_expired_or_disabled_caller_does_not_run(clinic: Clinic) -> None:
-    revoked = key(clinic, Role.LEAD)
+    revoked_caller = key(clinic, Role.LEAD)
     expiring, _ = clinic.keys.create(
         SYSTEM, "k", Role.LEAD, expires_at=clinic.now() + timedelta(hours=1)
     )
-    disabled = person(clinic, Role.LEAD)
-    for caller in (revoked, expiring.calling(), disabled, LEAD):
+    disabled_caller = person(clinic, Role.LEAD)
+    for caller in (revoked_caller, expiring.calling(), disabled_caller, LEAD):
         job = clinic.files.submit_export(caller, PREDICTIONS)
-        if caller is revoked:
+        if caller is revoked_caller:
             clinic.keys.revoke(SYSTEM, caller.id)
-        elif caller is disabled:
+        elif caller is disabled_caller:
             clinic.people.change(SYSTEM, caller.id, disabled=True)
         elif caller.id == expiring.id:
             clinic.now.advance(hours=2)
@@ -117,8 +117,8 @@ def test_a_result_is_refused_to_a_caller_who_may_not_read_its_rows(clinic: Clini
 
 def test_the_trail_in_a_result_is_only_for_who_may_read_the_trail(clinic: Clinic) -> None:
     admin = key(clinic, Role.ADMIN)
-    wanted = ExportRequest(Exported.AUDIT_EVENTS)
-    job = run(clinic, clinic.files.submit_export(admin, wanted))
+    request = ExportRequest(Exported.AUDIT_EVENTS)
+    job = run(clinic, clinic.files.submit_export(admin, request))
     assert read(clinic, admin, job)
     others = frozenset(Permission) - {Permission.READ_AUDIT_TRAIL}
     with pytest.raises(Forbidden, match="read-audit-trail"):
@@ -130,10 +130,10 @@ def test_the_result_of_scoring_is_for_its_owner_and_for_who_reads_all(clinic: Cl
     with clinic.files.receive(client) as upload:
         upload.write(b'{"text": "0.5"}\n')
     job, _ = clinic.files.submit_scoring(client, upload)
-    held = claimed(clinic, job)
+    held_job = claimed(clinic, job)
     with clinic.files.store.create(f"jobs/{job.id}/result/00000000.jsonl") as sink:
         sink.write(b"{}\n")
-    clinic.jobs.succeed(held)
+    clinic.jobs.succeed(held_job)
     assert read(clinic, client, job) == read(clinic, key(clinic, Role.AUDITOR), job) == [{}]
     with pytest.raises(Forbidden):
         clinic.jobs.result(key(clinic, Role.ADMIN, frozenset({Permission.INSPECT})), job.id)
@@ -147,11 +147,11 @@ def test_what_an_administrator_started_does_not_run_for_a_former_one(clinic: Cli
         transaction.models.add(made := model())
         transaction.models.activate(made.id, clinic.now(), "019b7a0b-0000-7000-9000-0000000000aa")
     job = clinic.recalibration.request(ann, Options())
-    held = claimed(clinic, job)
+    held_job = claimed(clinic, job)
     clinic.keys.create(SYSTEM, "other", Role.ADMIN)
     clinic.people.change(SYSTEM, ann.id, role=Role.LEAD)
     with pytest.raises(Forbidden):
-        clinic.jobs.authorise(held)
+        clinic.jobs.authorise(held_job)
 
 
 def test_the_services_own_jobs_run(clinic: Clinic) -> None:

@@ -61,11 +61,11 @@ class Project:
 
     def finish(self, job: Job) -> Mapping[str, object]:
         jobs = self.clinic.jobs
-        claimed = jobs.claim(["retraining"])
-        assert claimed is not None
-        assert claimed.id == job.id
-        result = self.retraining.run(claimed, Worker())
-        jobs.succeed(claimed, result)
+        claimed_job = jobs.claim(["retraining"])
+        assert claimed_job is not None
+        assert claimed_job.id == job.id
+        result = self.retraining.run(claimed_job, Worker())
+        jobs.succeed(claimed_job, result)
         return result
 
     def rescore(self) -> Mapping[str, object]:
@@ -129,8 +129,8 @@ def test_one_that_ranks_no_better_than_the_most_frequent_sets_does_not_suggest(
 
 @pytest.mark.parametrize("mode", RetrainMode)
 def test_the_policy_says_what_happens_by_itself(project: Project, mode: RetrainMode) -> None:
-    unproved = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, retrain=mode)
-    project.clinic.policies.change(ADMIN, unproved, None)
+    unproved_change = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, retrain=mode)
+    project.clinic.policies.change(ADMIN, unproved_change, None)
     project.answer(60)
     if mode is RetrainMode.NEVER:
         assert project.retraining.request_if_due() is None
@@ -149,8 +149,8 @@ def test_once_there_is_a_threshold_a_new_model_is_only_proposed(project: Project
 
 
 def test_a_model_that_somebody_brought_is_not_replaced(project: Project) -> None:
-    brought = project.clinic.models.add(ADMIN, "brought")
-    project.clinic.models.activate(ADMIN, brought.id)
+    model = project.clinic.models.add(ADMIN, "brought")
+    project.clinic.models.activate(ADMIN, model.id)
     project.answer(60)
     assert project.retraining.request_if_due() is None
     assert project.retraining.learning(LEAD).next_at is None
@@ -160,8 +160,8 @@ def test_a_model_trained_on_request_counts_as_one_of_the_answers(project: Projec
     project.answer(70)
     project.finish(project.retraining.request(ADMIN, Retrain()))
     assert project.active is None, "a person activates it"
-    (made,) = project.clinic.models.page(ADMIN)
-    project.clinic.models.activate(ADMIN, made.id)
+    (model,) = project.clinic.models.page(ADMIN)
+    project.clinic.models.activate(ADMIN, model.id)
     assert project.retraining.learning(LEAD).next_at == 98
 
 
@@ -191,14 +191,14 @@ def killed(*_: object) -> None:
 def test_what_waits_is_suggested_to_where_there_was_no_model(project: Project) -> None:
     waiting = project.wait()
     project.clinic.labels.add(ADMIN, "a\nb\n")
-    made = project.clinic.models.add(ADMIN, "new")
-    project.clinic.models.activate(ADMIN, made.id)
+    model = project.clinic.models.add(ADMIN, "new")
+    project.clinic.models.activate(ADMIN, model.id)
     assert project.rescore()["documents"] == 1
     task = project.clinic.claimed(ANN)
     assert task.prediction.id == waiting
     assert (task.suggests, task.candidates[0].confidence) == (True, 0.7)
-    stored = project.clinic.predictions.get(ADMIN, waiting)
-    assert (stored.reason, stored.scored.candidates) == (Reason.NO_MODEL, ())
+    prediction = project.clinic.predictions.get(ADMIN, waiting)
+    assert (prediction.reason, prediction.scored.candidates) == (Reason.NO_MODEL, ())
     best = task.candidates[0].labels
     project.clinic.reviews.complete(ANN, task.id, list(best), None, task.version)
     project.clinic.now.advance(hours=1)
@@ -211,8 +211,8 @@ def test_what_waits_is_suggested_to_where_there_was_no_model(project: Project) -
 def test_what_is_on_a_desk_does_not_change_there(project: Project) -> None:
     project.wait()
     on_desk = project.clinic.claimed(BEN)
-    made = project.clinic.models.add(ADMIN, "new")
-    project.clinic.models.activate(ADMIN, made.id)
+    model = project.clinic.models.add(ADMIN, "new")
+    project.clinic.models.activate(ADMIN, model.id)
     assert project.rescore()["documents"] == 0
     assert project.clinic.queue.get(BEN, on_desk.id).candidates == ()
 
@@ -238,8 +238,8 @@ def test_audits_of_one_model_count_for_the_next(project: Project) -> None:
     project.train()
     clinic.predictors.predictor = FakePredictor(version=project.version)
     project.answer(10)
-    unproved = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=plan)
-    clinic.policies.change(ADMIN, unproved, None)
+    unproved_change = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=plan)
+    clinic.policies.change(ADMIN, unproved_change, None)
     project.answer(14)
     assert project.train()["model_id"] == project.active
     scorer = Scorer(project.version, FakePredictor().calibrator_version)
@@ -280,10 +280,10 @@ class Named(FakePredictor):
 def audited(clinic: Clinic, rate: float) -> None:
     """Have a target that few audits prove, and audit so many documents."""
     plan = AuditPlan(certification_rate=rate, gold_reread_rate=1.0)
-    unproved = change(
+    unproved_change = change(
         target_accuracy=0.3, threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=plan
     )
-    clinic.policies.change(ADMIN, unproved, None)
+    clinic.policies.change(ADMIN, unproved_change, None)
 
 
 def test_labels_with_few_examples_are_named_the_rarest_first(project: Project) -> None:
@@ -300,15 +300,15 @@ def test_marked_documents_are_named_to_the_fit(project: Project) -> None:
         predict_one(project.clinic.predictions, CLIENT, document)
         project.clinic.answer(ANN, ("grain",))
     project.train()
-    marked = [bool(row["marked"]) for row in project.rows]
-    assert 10 < sum(marked) < 50
+    marks = [bool(row["marked"]) for row in project.rows]
+    assert 10 < sum(marks) < 50
 
 
 def test_the_figures_of_a_model_are_those_of_the_marked_documents(project: Project) -> None:
     project.answer(60)
     project.train()
-    (made,) = project.clinic.models.page(ADMIN)
-    assert made.summary["metrics"] == members(GOOD)
+    (model,) = project.clinic.models.page(ADMIN)
+    assert model.summary["metrics"] == members(GOOD)
 
 
 @pytest.mark.parametrize("toss", [0.2, 0.8])
@@ -322,11 +322,11 @@ def test_half_of_the_readings_go_to_marked_documents(
         predict_one(clinic.predictions, CLIENT, Document(text=f"0.{place + 10} {word}"))
     clinic.models.activate(ADMIN, clinic.models.add(ADMIN, "new").id)
     project.rescore()
-    stored = clinic.queue.page(ADMIN, limit=12).items
-    marks = {task.id: task.marked for task in stored}
+    tasks = clinic.queue.page(ADMIN, limit=12).items
+    marks = {task.id: task.marked for task in tasks}
     assert 0 < sum(marks.values()) < 12
-    claimed = clinic.claimed(ANN)
-    assert marks[claimed.id] is (toss < 0.5)
+    claimed_task = clinic.claimed(ANN)
+    assert marks[claimed_task.id] is (toss < 0.5)
 
 
 def test_once_there_is_a_threshold_documents_are_read_as_they_came(
@@ -355,5 +355,5 @@ def test_second_readings_go_to_documents_that_are_not_marked(project: Project) -
         predict_one(clinic.predictions, CLIENT, Document(text=f"0.7 {chr(97 + place) * 4}"))
     tasks = clinic.queue.page(ADMIN, limit=100).items
     second = {task.prediction.id for task in tasks if task.kind is ReviewKind.OVERLAP}
-    marked = {task.prediction.id for task in tasks if task.marked}
-    assert second == {task.prediction.id for task in tasks} - marked
+    ids = {task.prediction.id for task in tasks if task.marked}
+    assert second == {task.prediction.id for task in tasks} - ids

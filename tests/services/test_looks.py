@@ -63,8 +63,8 @@ def test_a_look_that_was_not_made_counts_as_one() -> None:
     first = stored(due(audits[:FIRST]), 1)
     third = stored(due(audits, first), 2)
     assert third.evidence.looks == tuple(TIMES[:2])
-    made = stored(due(audits, first, stored(due(audits[: TIMES[1]], first), 2)), 3)
-    assert made.evidence.test_risk == third.evidence.test_risk
+    certification = stored(due(audits, first, stored(due(audits[: TIMES[1]], first), 2)), 3)
+    assert certification.evidence.test_risk == third.evidence.test_risk
 
 
 def test_the_last_look_again_spends_nothing() -> None:
@@ -83,8 +83,8 @@ def test_the_last_look_again_spends_nothing() -> None:
 def test_an_attempt_on_demand_spends_from_the_reserve_and_is_no_look() -> None:
     audits = drawn(TIMES[1])
     first = stored(due(audits[:FIRST]), 1)
-    asked = question_of(audits[: FIRST + 50], [first]).on_demand
-    early = stored(asked, 2)
+    question = question_of(audits[: FIRST + 50], [first]).on_demand
+    early = stored(question, 2)
     assert early.evidence.risk == risk_on_demand(GATE.risk, 1)
     assert (early.evidence.looks, early.evidence.n_drawn) == (None, FIRST + 50)
     assert question_of(audits, [first, early]).on_demand.risk == risk_on_demand(GATE.risk, 2)
@@ -96,10 +96,10 @@ def test_another_target_begins_another_family_and_the_old_one_goes_on_later() ->
     audits = drawn(TIMES[2])
     first = stored(due(audits[:FIRST]), 1)
     laxer = replace(GATE, policy=replace(GATE.policy, target_accuracy=0.85))
-    asked = question_of(audits[: TIMES[1]], [first], laxer)
-    assert (asked.place, asked.last) == (2, None)
-    assert asked.risk == risk_of_family(GATE.risk, 2)
-    other = replace(certification(answer(asked, PREDICTED), 2), target_accuracy=0.85)
+    question = question_of(audits[: TIMES[1]], [first], laxer)
+    assert (question.place, question.last) == (2, None)
+    assert question.risk == risk_of_family(GATE.risk, 2)
+    other = replace(certification(answer(question, PREDICTED), 2), target_accuracy=0.85)
     back = question_of(audits[: TIMES[1]], [first, other])
     assert (back.place, back.last) == (1, first.evidence)
 
@@ -116,8 +116,8 @@ def test_all_families_and_attempts_on_demand_spend_the_risk_at_most() -> None:
     for _ in range(30):
         attempts.append(stored(question_of(audits, attempts).on_demand, len(attempts) + 1))
         audits = audits[1:]
-        asked = question_of(audits, attempts).due(SCHEDULE, None, at_once=True)
-        attempts.append(stored(asked, len(attempts) + 1))
+        question = question_of(audits, attempts).due(SCHEDULE, None, at_once=True)
+        attempts.append(stored(question, len(attempts) + 1))
     assert sum(each.evidence.risk for each in once_each(attempts)) <= GATE.risk
 
 

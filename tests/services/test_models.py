@@ -32,22 +32,22 @@ def add(clinic: Clinic, *versions: str) -> list[ModelVersion]:
 
 def active(clinic: Clinic) -> str | None:
     with clinic.begin(read_only=True) as transaction:
-        found = transaction.models.active()
-    return found.version if found else None
+        model = transaction.models.active()
+    return model.version if model else None
 
 
 def predict(clinic: Clinic, *texts: str, decision: Decision = Decision.REVIEW) -> list[Prediction]:
     """Store predictions with confidence 0.4, decided by the policy in force."""
     reason = Reason.ABOVE_THRESHOLD if decision is Decision.AUTO else Reason.BELOW_THRESHOLD
-    made = [
+    predictions = [
         prediction(
             document=Document(id=text, text=text), decision=decision, reason=reason
         )._replace(policy_version=clinic.policy.version)
         for text in texts
     ]
     with clinic.begin() as transaction:
-        add_predictions(transaction, *made)
-    return made
+        add_predictions(transaction, *predictions)
+    return predictions
 
 
 def test_one_model_at_a_time_is_active(clinic: Clinic) -> None:
@@ -150,11 +150,15 @@ def scores(*confidences: float, labels: tuple[str, ...] = ("a", "b")) -> list[Sc
 def test_differences_are_counted_and_listed_newest_first(clinic: Clinic) -> None:
     (candidate,) = add(clinic, "sha256:2")
     clinic.policies.change(ADMIN, change(threshold=0.8), None)
-    sent = predict(clinic, "one", "two", decision=Decision.AUTO)
-    held = predict(clinic, "three", "four")
-    clinic.models.record(candidate.id, sent, scores(0.9, 0.3))
-    clinic.models.record(candidate.id, held, [*scores(0.9), *scores(0.1, labels=("c",))])
-    clinic.models.record(candidate.id, held, scores(0.1, 0.1))  # what was compared stays as it was
+    predictions = predict(clinic, "one", "two", decision=Decision.AUTO)
+    held_predictions = predict(clinic, "three", "four")
+    clinic.models.record(candidate.id, predictions, scores(0.9, 0.3))
+    clinic.models.record(
+        candidate.id, held_predictions, [*scores(0.9), *scores(0.1, labels=("c",))]
+    )
+    clinic.models.record(
+        candidate.id, held_predictions, scores(0.1, 0.1)
+    )  # what was compared stays as it was
     report = clinic.models.comparison(ADMIN, candidate.id, limit=2)
     assert report.tally == Tally(
         compared=4, same_labels=3, auto_both=1, auto_serving=1, auto_candidate=1, review_both=1
@@ -174,18 +178,18 @@ def test_differences_are_counted_and_listed_newest_first(clinic: Clinic) -> None
 def test_a_candidate_is_routed_by_the_policy_that_routed_the_prediction(clinic: Clinic) -> None:
     (candidate,) = add(clinic, "sha256:2")
     clinic.policies.change(ADMIN, change(threshold=0.3), None)
-    made = predict(clinic, "one", decision=Decision.AUTO)
+    predictions = predict(clinic, "one", decision=Decision.AUTO)
     clinic.policies.change(ADMIN, change(threshold=0.99), None)
-    clinic.models.record(candidate.id, made, scores(0.4))
+    clinic.models.record(candidate.id, predictions, scores(0.4))
     assert clinic.models.comparison(ADMIN, candidate.id).tally.auto_both == 1
 
 
 def started(clinic: Clinic, model_id: str, documents: int = 1_000) -> Job:
     job = clinic.models.submit_compare(ADMIN, model_id, documents)
     with clinic.begin(read_only=True) as transaction:
-        stored = transaction.jobs.get(job.id)
-    assert stored is not None
-    return stored
+        stored_job = transaction.jobs.get(job.id)
+    assert stored_job is not None
+    return stored_job
 
 
 def test_a_job_compares_recent_documents_and_goes_on_where_it_was(

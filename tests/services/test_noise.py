@@ -84,14 +84,12 @@ class Readers:
         """Let ``who`` answer, and leads decide where they are to."""
         right = self.rng.random(n) < accuracy
         errs = self.rng.random(n) < np.where(right, alpha, beta)
-        agreed = right ^ errs
-        read = (~agreed | (self.rng.random(n) < REREAD)) & (
-            agreed | (self.rng.random(n) >= undecided)
-        )
+        mask = right ^ errs
+        read = (~mask | (self.rng.random(n) < REREAD)) & (mask | (self.rng.random(n) >= undecided))
         answers = []
         for place in range(n):
             about = self._predicted(accuracy)
-            answers.append(self._said(about, who, ReviewKind.AUDIT, agrees=agreed[place]))
+            answers.append(self._said(about, who, ReviewKind.AUDIT, agrees=mask[place]))
             if read[place]:
                 lead = self._said(about, LEAD, ReviewKind.ADJUDICATION, agrees=right[place])
                 answers.append(lead)
@@ -142,16 +140,16 @@ def test_gold_labels_tell_the_rates_although_agreements_are_read_by_chance(
     readers.audit(ANN, 400, alpha=0.2, beta=0.05)
     readers.audit(BEN, 400, alpha=0.2, beta=0.05)
     report = readers.report
-    found = report.groups["coders"]
-    assert found.usable
-    assert found.estimate is not None
-    assert found.estimate.alpha.low < 0.2 < found.estimate.alpha.high
-    assert found.estimate.beta.low < 0.05 < found.estimate.beta.high
-    assert found.estimate.alpha.high - found.estimate.alpha.low < 0.12
-    assert found.rates == found.estimate.rates
-    alpha, beta = found.training_rates([0.3, 0.9])
-    assert np.all(alpha <= found.estimate.alpha.estimate)
-    assert beta.tolist() == [found.estimate.beta.estimate] * 2
+    found_report = report.groups["coders"]
+    assert found_report.usable
+    assert found_report.estimate is not None
+    assert found_report.estimate.alpha.low < 0.2 < found_report.estimate.alpha.high
+    assert found_report.estimate.beta.low < 0.05 < found_report.estimate.beta.high
+    assert found_report.estimate.alpha.high - found_report.estimate.alpha.low < 0.12
+    assert found_report.rates == found_report.estimate.rates
+    alpha, beta = found_report.training_rates([0.3, 0.9])
+    assert np.all(alpha <= found_report.estimate.alpha.estimate)
+    assert beta.tolist() == [found_report.estimate.beta.estimate] * 2
     assert set(report.annotators) == {(ANN.id, "coders"), (BEN.id, "coders")}
 
 
@@ -169,10 +167,10 @@ def test_blind_gold_labels_say_nothing_of_answers_with_the_suggestion_in_view(
 def test_rates_set_by_hand_hold_for_the_kind_of_answer_that_they_were_set_for(
     readers: Readers, noise: Noise
 ) -> None:
-    blind, shown = Rates(0.2, 0.05), Rates(0.05, 0.3)
-    readers.group("both", fixed=blind, seen=shown)
+    blind, rates = Rates(0.2, 0.05), Rates(0.05, 0.3)
+    readers.group("both", fixed=blind, seen=rates)
     readers.group("blind", fixed=blind)
-    readers.group("shown", seen=shown)
+    readers.group("shown", seen=rates)
     readers.group("noisy", fixed=blind, seen=Rates(0.5, 0.3))
     with readers.database(read_only=True) as transaction:
         of = group_rates(transaction, noise)
@@ -182,9 +180,9 @@ def test_rates_set_by_hand_hold_for_the_kind_of_answer_that_they_were_set_for(
         for seen in (False, True)
     }
     assert found == {
-        ("both", False): blind, ("both", True): shown,
+        ("both", False): blind, ("both", True): rates,
         ("blind", False): blind, ("blind", True): NO_RATES_WITH_SUGGESTION,
-        ("shown", False): NO_RATES, ("shown", True): shown,
+        ("shown", False): NO_RATES, ("shown", True): rates,
         ("noisy", False): blind, ("noisy", True): NO_RATES_WITH_SUGGESTION,
     }  # fmt: skip
     report = readers.report.groups["noisy"]
@@ -202,29 +200,29 @@ def test_contradictions_that_wait_for_leads_are_said_to_bias_alpha(
     readers: Readers, undecided: float, warned: bool
 ) -> None:
     readers.audit(ANN, 500, alpha=0.2, beta=0.05, undecided=undecided)
-    found = readers.report.groups["default"]
-    assert (NoiseFault.UNDECIDED in _faults(found)) is warned
-    assert found.usable
-    assert found.estimate is not None
-    assert (found.estimate.alpha.estimate < 0.18) is warned
+    report = readers.report.groups["default"]
+    assert (NoiseFault.UNDECIDED in _faults(report)) is warned
+    assert report.usable
+    assert report.estimate is not None
+    assert (report.estimate.alpha.estimate < 0.18) is warned
 
 
 def test_nothing_is_known_of_a_group_without_gold_labels(readers: Readers) -> None:
     readers.group("coders")
-    found = readers.report.groups["coders"]
-    assert (found.estimate, found.rates, found.usable) == (None, None, False)
-    assert [finding.needed for finding in found.findings] == [50, 20]
+    report = readers.report.groups["coders"]
+    assert (report.estimate, report.rates, report.usable) == (None, None, False)
+    assert [finding.needed for finding in report.findings] == [50, 20]
     with pytest.raises(ValueError, match="no noise rates"):
-        found.training_rates([0.5])
+        report.training_rates([0.5])
 
 
 def test_the_owners_word_goes_before_what_gold_labels_tell(readers: Readers) -> None:
     readers.group("coders", ANN, fixed=Rates(0.1, 0.02))
     readers.audit(ANN, 30, alpha=0.2, beta=0.0)
-    found = readers.report.groups["coders"]
-    assert found.usable
-    assert found.rates == NoiseRates(0.1, 0.02)
-    assert [rate.tolist() for rate in found.training_rates([0.5, 0.6])] == [
+    report = readers.report.groups["coders"]
+    assert report.usable
+    assert report.rates == NoiseRates(0.1, 0.02)
+    assert [rate.tolist() for rate in report.training_rates([0.5, 0.6])] == [
         [0.1, 0.1],
         [0.02, 0.02],
     ]
@@ -238,12 +236,12 @@ def test_rates_that_gold_labels_contradict_are_refused_and_teach_nothing(
     annotators = Annotators(readers.database, FakeClock(), new_id)
     readers.group("coders", ANN, BEN, fixed=Rates(0.45, 0.05))
     readers.audit(ANN, 300, alpha=0.2, beta=0.05)
-    found = readers.report.groups["coders"]
-    assert not found.usable
-    assert _faults(found) == [NoiseFault.OUTSIDE_ESTIMATE]
-    with pytest.raises(InvalidRequest) as refused:
+    report = readers.report.groups["coders"]
+    assert not report.usable
+    assert _faults(report) == [NoiseFault.OUTSIDE_ESTIMATE]
+    with pytest.raises(InvalidRequest) as error:
         annotators.change_group(ADMIN, "coders", GroupChange("coders", Rates(0.45, 0.05)), None)
-    assert [fault.pointer for fault in refused.value.faults] == ["/noise"]
+    assert [fault.pointer for fault in error.value.faults] == ["/noise"]
     annotators.change_group(ADMIN, "coders", GroupChange("coders"), None)
     with (
         readers.database(read_only=True) as transaction,
@@ -254,11 +252,11 @@ def test_rates_that_gold_labels_contradict_are_refused_and_teach_nothing(
 
 def test_while_contradictions_wait_learning_takes_the_cautious_ends(readers: Readers) -> None:
     readers.audit(ANN, 300, alpha=0.2, beta=0.05, undecided=0.6)
-    found = readers.report.groups["default"]
-    assert found.estimate is not None
-    alpha, beta = found.training_rates([0.5, 0.9])
-    assert alpha.tolist() == [found.estimate.alpha.low] * 2
-    assert beta.tolist() == [found.estimate.beta.high] * 2
+    report = readers.report.groups["default"]
+    assert report.estimate is not None
+    alpha, beta = report.training_rates([0.5, 0.9])
+    assert alpha.tolist() == [report.estimate.alpha.low] * 2
+    assert beta.tolist() == [report.estimate.beta.high] * 2
 
 
 def test_an_auditor_who_stops_looking_shows_in_the_agreements_that_leads_read_again(
@@ -287,13 +285,13 @@ def test_an_auditor_who_stops_looking_shows_in_the_agreements_that_leads_read_ag
 
 def test_the_interval_of_alpha_holds_whatever_leads_decide_on_what_waits(readers: Readers) -> None:
     readers.audit(ANN, 400, alpha=0.2, beta=0.05, undecided=0.6)
-    found = readers.report.groups["default"]
-    assert found.estimate is not None
-    assert found.waiting > 50
-    assert found.estimate.alpha.estimate < 0.15
-    assert found.estimate.alpha.low < 0.2 < found.estimate.alpha.high
-    assert found.blind is not None
-    assert found.blind.waiting == found.waiting
+    report = readers.report.groups["default"]
+    assert report.estimate is not None
+    assert report.waiting > 50
+    assert report.estimate.alpha.estimate < 0.15
+    assert report.estimate.alpha.low < 0.2 < report.estimate.alpha.high
+    assert report.blind is not None
+    assert report.blind.waiting == report.waiting
 
 
 def test_what_is_known_is_shown(readers: Readers) -> None:

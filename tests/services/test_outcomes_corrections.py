@@ -29,17 +29,17 @@ SENT = (MessageType.PREDICTION_AUTO_SENT, RIGHT)
 def sent(clinic: Clinic, **audits: float) -> Prediction:
     """Return a document that is sent, with these rates of audits."""
     clinic.fix_threshold(audits=AuditPlan(mode=AuditMode.SEND, **audits))
-    made = clinic.predict("0.9")
-    assert made.decision is Decision.AUTO
-    return made
+    prediction = clinic.predict("0.9")
+    assert prediction.decision is Decision.AUTO
+    return prediction
 
 
 @pytest.mark.parametrize("role", [AuditRole.CERTIFICATION, AuditRole.TRAINING])
 def test_a_contradicting_audit_corrects_once_the_lead_agrees_with_it(
     clinic: Clinic, role: AuditRole
 ) -> None:
-    made = sent(clinic, **{f"{role.value}_rate": 1.0})
-    assert made.selection.role is role
+    prediction = sent(clinic, **{f"{role.value}_rate": 1.0})
+    assert prediction.selection.role is role
     clinic.answer(ANN, WRONG)
     assert clinic.messages() == [SENT]
     clinic.answer(LEAD, WRONG)
@@ -61,20 +61,20 @@ def test_a_fault_that_the_auditor_missed_is_corrected_when_it_is_read_again(clin
 
 
 def test_a_lead_who_overrules_an_outcome_corrects_the_correction(clinic: Clinic) -> None:
-    made = sent(clinic, certification_rate=1.0)
+    prediction = sent(clinic, certification_rate=1.0)
     clinic.answer(ANN, WRONG)
-    clinic.report(made, OTHER)
+    clinic.report(prediction, OTHER)
     clinic.answer(LEAD, RIGHT)
     assert clinic.corrections() == [(RIGHT, OTHER, "billing"), (OTHER, RIGHT, "adjudication")]
 
 
 def test_an_outcome_that_says_what_the_lead_said_corrects_nothing_more(clinic: Clinic) -> None:
-    made = sent(clinic, certification_rate=1.0)
+    prediction = sent(clinic, certification_rate=1.0)
     clinic.answer(ANN, WRONG)
     clinic.answer(LEAD, WRONG)
-    clinic.report(made, WRONG)
+    clinic.report(prediction, WRONG)
     assert clinic.corrections() == [(RIGHT, WRONG, "adjudication")]
-    clinic.report(made, RIGHT)
+    clinic.report(prediction, RIGHT)
     assert clinic.corrections()[1:] == [(WRONG, RIGHT, "billing")]
 
 
@@ -111,7 +111,7 @@ def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine
     plan = AuditPlan(certification_rate=1.0, mode=AuditMode.SEND)
     Policies(*parts).change(ADMIN, change(threshold=0.8, audits=plan), None)
     predictions = Predictions(FakePredictors(), *parts, LOTTERY)
-    made = predict_one(predictions, CLIENT, Document(text="0.9"))
+    prediction = predict_one(predictions, CLIENT, Document(text="0.9"))
     report = Outcomes(*parts, FakePredictors()).report
     with ThreadPoolExecutor(1) as pool:
         reports: list[Future[object]] = []
@@ -131,7 +131,7 @@ def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine
         reports[0].result(timeout=120)
     with begin(read_only=True) as transaction:
         page = transaction.outbox.unacknowledged(CLIENT.id, after=None, limit=9)
-    steps = [one for one in page.items if one.data["prediction_id"] == made.id]
+    steps = [one for one in page.items if one.data["prediction_id"] == prediction.id]
     assert [[*one.data["labels"]] for one in steps] == [RIGHT, WRONG, RIGHT]
     for before, after in pairwise(steps):
         assert after.data["previous_labels"] == [*before.data["labels"]]

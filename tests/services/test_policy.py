@@ -10,13 +10,13 @@ from tests.samples import ADMIN, change
 
 
 def test_a_changed_policy_is_in_force_and_on_record(clinic: Clinic) -> None:
-    changed = clinic.policies.change(ADMIN.calling_from(None, "r"), change(), FIRST_POLICY_VERSION)
-    assert clinic.policies.get(ADMIN) == changed
-    assert (changed.fixed_threshold, changed.created_by) == (0.8, ADMIN.id)
+    policy = clinic.policies.change(ADMIN.calling_from(None, "r"), change(), FIRST_POLICY_VERSION)
+    assert clinic.policies.get(ADMIN) == policy
+    assert (policy.fixed_threshold, policy.created_by) == (0.8, ADMIN.id)
     (event,) = clinic.contents.events.values()
     assert (event.action, event.subject, event.request_id) == (
         "policy.changed",
-        changed.version,
+        policy.version,
         "r",
     )
     assert event.detail["replaced"] == FIRST_POLICY_VERSION

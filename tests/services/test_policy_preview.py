@@ -17,8 +17,10 @@ def database() -> Database:
     with database() as transaction:
         for confidence in (0.95, 0.85, 0.6, 0.3):
             add_predictions(transaction, prediction(confidence=confidence))
-        sent = prediction(confidence=0.9, decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
-        add_predictions(transaction, sent)
+        sent_prediction = prediction(
+            confidence=0.9, decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD
+        )
+        add_predictions(transaction, sent_prediction)
     return database
 
 
@@ -74,8 +76,8 @@ def test_a_threshold_set_by_hand_sends_nothing_of_a_model_that_nothing_has_taugh
         add_predictions(transaction, untaught)
     policies = Policies(database, FakeClock(), FakeIds())
     by_hand = preview(database, threshold=0.85)
-    asked = policies.preview(ADMIN, threshold=0.85)
-    for found in (by_hand, asked):
+    what_if = policies.preview(ADMIN, threshold=0.85)
+    for found in (by_hand, what_if):
         assert (found.then.sent, found.then.documents) == (3, 6)
         assert "no review has taught" in (found.warning or "")
     assert not by_hand.contradicted  # so it takes no reason
@@ -87,6 +89,6 @@ def test_a_threshold_set_by_hand_sends_nothing_of_a_model_that_nothing_has_taugh
 
 
 def test_what_cannot_be_is_refused(database: Database) -> None:
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         preview(database, threshold=1.5)
-    assert [fault.pointer for fault in refused.value.faults] == ["/threshold/value"]
+    assert [fault.pointer for fault in error.value.faults] == ["/threshold/value"]

@@ -46,47 +46,47 @@ def clinic() -> Clinic:
 
 
 def test_a_sure_prediction_is_sent_and_asks_nobody(clinic: Clinic) -> None:
-    made = clinic.predict("0.85")
-    assert (made.decision, made.reason) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
-    assert clinic.contents.predictions == {made.id: made}
+    prediction = clinic.predict("0.85")
+    assert (prediction.decision, prediction.reason) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
+    assert clinic.contents.predictions == {prediction.id: prediction}
     assert clinic.contents.reviews == {}
 
 
 def test_a_doubtful_prediction_waits_for_a_person(clinic: Clinic) -> None:
-    made = clinic.predict("0.75")
-    assert (made.decision, made.reason) == (Decision.REVIEW, Reason.BELOW_THRESHOLD)
+    prediction = clinic.predict("0.75")
+    assert (prediction.decision, prediction.reason) == (Decision.REVIEW, Reason.BELOW_THRESHOLD)
     (task,) = clinic.contents.reviews.values()
-    assert (task.prediction, task.state, task.version) == (made, ReviewState.WAITING, 1)
+    assert (task.prediction, task.state, task.version) == (prediction, ReviewState.WAITING, 1)
 
 
 def test_a_prediction_carries_what_its_decision_rests_on(clinic: Clinic) -> None:
-    made = clinic.predict("0.85")
+    prediction = clinic.predict("0.85")
     policy = clinic.contents.policies[-1]
-    assert (made.policy_version, made.threshold) == (policy.version, 0.8)
-    assert made.scored.model_version == "sha256:model"
-    assert (made.client_id, made.created_at) == (CLIENT.id, clinic.now())
-    document = made.document
+    assert (prediction.policy_version, prediction.threshold) == (policy.version, 0.8)
+    assert prediction.scored.model_version == "sha256:model"
+    assert (prediction.client_id, prediction.created_at) == (CLIENT.id, clinic.now())
+    document = prediction.document
     likeness = document.likeness or Likeness(b"")
     draws = LOTTERY(
-        CLIENT.id, made.name, document.content or b"", likeness.form, bands_of(likeness.words)
+        CLIENT.id, prediction.name, document.content or b"", likeness.form, bands_of(likeness.words)
     )
-    assert policy.gate_of(None).route(made.scored, draws) == (
-        made.decision,
-        made.reason,
-        made.selection,
-        made.threshold,
-        made.rule,
+    assert policy.gate_of(None).route(prediction.scored, draws) == (
+        prediction.decision,
+        prediction.reason,
+        prediction.selection,
+        prediction.threshold,
+        prediction.rule,
     )
 
 
 def test_the_audit_trail_gets_numbers_and_versions_but_no_content(clinic: Clinic) -> None:
     secret = "0.75"  # the text itself
     document = Document(id="name of patient", text=secret, metadata={"ward": "hush"})
-    made = predict_one(clinic.predictions, CLIENT.calling_from(None, "req-9"), document)
+    prediction = predict_one(clinic.predictions, CLIENT.calling_from(None, "req-9"), document)
     (event,) = created(clinic)
     assert (event.action, event.subject, event.request_id) == (
         "prediction.created",
-        made.id,
+        prediction.id,
         "req-9",
     )
     assert event.detail == {
@@ -96,9 +96,9 @@ def test_the_audit_trail_gets_numbers_and_versions_but_no_content(clinic: Clinic
         "threshold": 0.8,
         "model_version": "sha256:model",
         "calibrator_version": "sha256:calibrator",
-        "policy_version": made.policy_version,
+        "policy_version": prediction.policy_version,
         "audit_role": "none",
-        "draw": made.selection.draw,
+        "draw": prediction.selection.draw,
     }
 
 
@@ -198,8 +198,8 @@ def test_leads_and_administrators_read_all_predictions(clinic: Clinic) -> None:
     for caller in (LEAD, ADMIN):
         assert clinic.predictions.get(caller, mine.id) == mine
         assert clinic.predictions.page(caller).items == (theirs, mine)
-        wanted = PredictionFilter(client_id=CLIENT.id)
-        assert clinic.predictions.page(caller, wanted).items == (mine,)
+        wanted_filter = PredictionFilter(client_id=CLIENT.id)
+        assert clinic.predictions.page(caller, wanted_filter).items == (mine,)
 
 
 @pytest.mark.parametrize(
@@ -216,12 +216,12 @@ def test_a_page_that_no_list_has_is_refused(
 
 def test_an_empty_range_of_time_is_refused(clinic: Clinic) -> None:
     now = clinic.now()
-    wanted = PredictionFilter(created_from=now, created_before=now)
+    wanted_filter = PredictionFilter(created_from=now, created_before=now)
     with pytest.raises(errors.InvalidRequest, match="range of time is empty"):
-        clinic.predictions.page(CLIENT, wanted)
-    made = clinic.predict()
+        clinic.predictions.page(CLIENT, wanted_filter)
+    prediction = clinic.predict()
     sound = PredictionFilter(created_from=now, created_before=now + timedelta(seconds=1))
-    assert clinic.predictions.page(CLIENT, sound).items == (made,)
+    assert clinic.predictions.page(CLIENT, sound).items == (prediction,)
 
 
 # Batches
@@ -270,10 +270,10 @@ def test_while_the_model_loads_every_sound_document_is_refused_for_that(clinic: 
 
 
 def test_other_versions_that_were_not_sent_are_counted(clinic: Clinic) -> None:
-    made = [clinic.predict(text) for text in ("0.5", "0.6", "0.6", "0.7", "0.9", "0.4")]
-    assert [each.earlier_versions for each in made] == [0, 1, 1, 2, 3, 3]
-    assert made[4].decision is Decision.AUTO
-    assert clinic.contents.predictions[made[4].id] == made[4]
+    predictions = [clinic.predict(text) for text in ("0.5", "0.6", "0.6", "0.7", "0.9", "0.4")]
+    assert [each.earlier_versions for each in predictions] == [0, 1, 1, 2, 3, 3]
+    assert predictions[4].decision is Decision.AUTO
+    assert clinic.contents.predictions[predictions[4].id] == predictions[4]
     assert clinic.predict("0.55", name="another").earlier_versions == 0
     assert clinic.predict("0.57", by=OTHER_CLIENT).earlier_versions == 0
     clinic.now.advance(days=31)

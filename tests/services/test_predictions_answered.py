@@ -40,18 +40,18 @@ def test_equal_answers_to_different_documents_are_no_copies(predictions: Predict
     """Many documents share an answer, so that it must not draw for all of them."""
     change_policy = Policies(predictions.begin, FakeClock(), FakeIds(0x1000)).change
     change_policy(ADMIN, change(audits=AuditPlan(0.5, 0.0)), None)
-    made = [predict_one(predictions, CLIENT, Document(answer=ANSWER)) for _ in range(40)]
-    assert len({one.selection.draw for one in made}) == 40
-    assert 8 < sum(one.selection.role.value == "certification" for one in made) < 32
+    new_predictions = [predict_one(predictions, CLIENT, Document(answer=ANSWER)) for _ in range(40)]
+    assert len({one.selection.draw for one in new_predictions}) == 40
+    assert 8 < sum(one.selection.role.value == "certification" for one in new_predictions) < 32
 
 
 def test_decisions_on_answers_alone_are_derived_again(predictions: Predictions) -> None:
-    made = predict_one(predictions, CLIENT, Document(id="x", answer=ANSWER))
-    found = predictions.derive(LEAD, made.id)
-    assert (found.equal, found.draw_again) == (True, made.selection.draw)
+    prediction = predict_one(predictions, CLIENT, Document(id="x", answer=ANSWER))
+    derivation = predictions.derive(LEAD, prediction.id)
+    assert (derivation.equal, derivation.draw_again) == (True, prediction.selection.draw)
     with predictions.begin() as transaction:
-        transaction.texts.purge([made.id], FakeClock()())
-    assert predictions.derive(LEAD, made.id).draw_again is None
+        transaction.texts.purge([prediction.id], FakeClock()())
+    assert predictions.derive(LEAD, prediction.id).draw_again is None
 
 
 def test_decisions_without_a_calibrator_are_derived_again(predictions: Predictions) -> None:
@@ -62,10 +62,12 @@ def test_decisions_without_a_calibrator_are_derived_again(predictions: Predictio
     change_policy = Policies(predictions.begin, FakeClock(), FakeIds(0x1000)).change
     change_policy(ADMIN, change(threshold=0.1), None)
     source = FakePredictors(Uncalibrated(external=True))
-    made = predict_one(replace(predictions, predictors=source), CLIENT, Document(answer=ANSWER))
-    assert (made.decision, made.threshold) == (Decision.REVIEW, None)
-    found = predictions.derive(LEAD, made.id)
-    assert (found.equal, found.prediction) == (True, made)
+    prediction = predict_one(
+        replace(predictions, predictors=source), CLIENT, Document(answer=ANSWER)
+    )
+    assert (prediction.decision, prediction.threshold) == (Decision.REVIEW, None)
+    derivation = predictions.derive(LEAD, prediction.id)
+    assert (derivation.equal, derivation.prediction) == (True, prediction)
 
 
 def test_a_text_draws_alike_whatever_another_model_answered(predictions: Predictions) -> None:
@@ -78,10 +80,10 @@ def test_a_text_draws_alike_whatever_another_model_answered(predictions: Predict
 
 
 def test_candidates_score_what_was_stored_with_an_answer() -> None:
-    answered = prediction(document=Document(answer=ANSWER))
-    erased = prediction(document=Document(id="x"))
-    scored = scored_again(FakePredictor(), [answered, erased])
-    assert [one for one, _ in scored] == [answered]
+    answered_prediction = prediction(document=Document(answer=ANSWER))
+    erased_prediction = prediction(document=Document(id="x"))
+    scored = scored_again(FakePredictor(), [answered_prediction, erased_prediction])
+    assert [one for one, _ in scored] == [answered_prediction]
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,6 @@ def test_only_ordinary_reviews_show_the_answer(
     kind: ReviewKind, answers: tuple[tuple[str, ...], ...], seen: bool
 ) -> None:
     document = Document(id="x", answer=ANSWER)
-    made: ReviewTask = replace(task(prediction(document=document)), kind=kind, answers=answers)
-    assert (made.shown.answer is not None) is seen
-    assert made.shown.id == "x"
+    new_task: ReviewTask = replace(task(prediction(document=document)), kind=kind, answers=answers)
+    assert (new_task.shown.answer is not None) is seen
+    assert new_task.shown.id == "x"

@@ -21,8 +21,8 @@ def service(begin: Transactions) -> Predictions:
 def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Transactions) -> None:
     change_policy = Policies(begin, FakeClock(), FakeIds(0x1000)).change
     predictions = service(begin)
-    made: list[Prediction] = []
-    for place, changed in enumerate(
+    new_predictions: list[Prediction] = []
+    for place, changed_change in enumerate(
         (
             change(threshold=0.8),
             change(threshold=0.3, audits=AuditPlan(0.4, 0.3)),
@@ -30,17 +30,17 @@ def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Transaction
             change(threshold=0.3, confidence_floor=0.7),
         )
     ):
-        version = change_policy(ADMIN, changed, None).version
+        version = change_policy(ADMIN, changed_change, None).version
         for number, text in enumerate(["0.2", "0.5", "0.75", "0.9", "unknown"] * 4):
             metadata = {"site": "north" if number % 3 else "south"}
             document = Document(id=f"note {place}/{number}", text=text, metadata=metadata)
-            made.append(predict_one(predictions, CLIENT, document))
-            assert made[-1].policy_version == version
-    assert len({(one.decision, one.reason) for one in made}) >= 5
+            new_predictions.append(predict_one(predictions, CLIENT, document))
+            assert new_predictions[-1].policy_version == version
+    assert len({(one.decision, one.reason) for one in new_predictions}) >= 5
     derive = predictions.derive
-    for one in made:
-        found = derive(AUDITOR, one.id)
-        assert found.equal is True
-        assert found.draw_again == one.selection.draw
-        assert found.policy.version == one.policy_version
-        assert found.prediction == one
+    for one in new_predictions:
+        derivation = derive(AUDITOR, one.id)
+        assert derivation.equal is True
+        assert derivation.draw_again == one.selection.draw
+        assert derivation.policy.version == one.policy_version
+        assert derivation.prediction == one

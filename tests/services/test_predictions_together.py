@@ -83,17 +83,17 @@ def test_the_same_is_decided_and_follows_together_and_alone(
                 change(audits=plan).as_policy("v2", START, "lead"), replacing=first
             )
         predict = verb(database)
-        made = [one for call in calls for one in all_predicted(predict.predict(call))]
+        predictions = [one for call in calls for one in all_predicted(predict.predict(call))]
         contents = database.contents
-        assert made == list(contents.predictions.values())
+        assert predictions == list(contents.predictions.values())
         assert sorted(contents.predictions) == list(contents.predictions)
         tasks = [(task.prediction.id, task.kind) for task in contents.reviews.values()]
-        told = [message.data["prediction_id"] for message in contents.messages.values()]
+        prediction_ids = [message.data["prediction_id"] for message in contents.messages.values()]
         return [
             (
                 one._replace(id=""),
                 [kind for prediction_id, kind in tasks if prediction_id == one.id],
-                told.count(one.id),
+                prediction_ids.count(one.id),
             )
             for one in contents.predictions.values()
         ]

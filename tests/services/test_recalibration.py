@@ -119,7 +119,7 @@ class Loop(Clinic):
         group: str = annotators.DEFAULT_GROUP,
     ) -> None:
         """Let ``who`` review predictions, all at once."""
-        reviewed = {one.id for one in made}
+        ids = {one.id for one in made}
         with self.begin() as transaction:
             tasks = transaction.reviews.page(state=None, reason=None, after=None, limit=100_000)
             answers = [
@@ -131,7 +131,7 @@ class Loop(Clinic):
                     created_at=self.now(),
                 )
                 for task in tasks.items
-                if task.prediction.id in reviewed
+                if task.prediction.id in ids
             ]
             annotate_all(transaction, answers)
         self.now.advance(minutes=1)
@@ -165,28 +165,28 @@ def loop(begin: Transactions) -> Loop:
 
 def test_reviews_teach_how_sure_to_be(loop: Loop) -> None:
     loop.review(loop.predict(400), ANN)
-    made, why = loop.run(activate=Activate.IF_BETTER)
-    assert made.active
+    calibration, why = loop.run(activate=Activate.IF_BETTER)
+    assert calibration.active
     assert why.startswith("it is better, so it serves now. No certificate holds")
-    assert "No certificate holds" in made.report.sending
-    before, after = made.report.before, made.report.after
+    assert "No certificate holds" in calibration.report.sending
+    before, after = calibration.report.before, calibration.report.after
     assert after.brier.value < before.brier.value
     assert after.alignment_error.value < before.alignment_error.value / 3
-    assert made.report.comparison.p_value < 0.01
-    judged = [half.judgement for half in (before, after)]
-    assert [judgement.ece.low > 0.0 for judgement in judged] == [True, False]
-    assert [judgement.calibrated_p < 0.05 for judgement in judged] == [True, False]
-    assert all("(AUROC 0." in judgement.sentence for judgement in judged)
-    assert made.report.rows.used == 400
-    assert made.replaces == "sha256:calibrator"
-    assert made.version != made.replaces
+    assert calibration.report.comparison.p_value < 0.01
+    judgements = [half.judgement for half in (before, after)]
+    assert [judgement.ece.low > 0.0 for judgement in judgements] == [True, False]
+    assert [judgement.calibrated_p < 0.05 for judgement in judgements] == [True, False]
+    assert all("(AUROC 0." in judgement.sentence for judgement in judgements)
+    assert calibration.report.rows.used == 400
+    assert calibration.replaces == "sha256:calibrator"
+    assert calibration.version != calibration.replaces
     assert [message for _, message in loop.told if message.startswith("fold")] == [
         f"fold {number} of 5" for number in range(1, 6)
     ]
     assert [progress for progress, _ in loop.told] == sorted(p for p, _ in loop.told)
     assert loop.loader.followed == 1
     with loop.begin(read_only=True) as transaction:
-        assert transaction.calibrations.active(loop.model.id) == made
+        assert transaction.calibrations.active(loop.model.id) == calibration
         actions = [one.action for one in transaction.audit_trail.page(after=None, limit=2).items]
     assert actions == ["calibration.activated", "calibration.made"]
 
@@ -208,15 +208,15 @@ def test_the_same_reviews_give_the_same_calibrator_once(loop: Loop) -> None:
 
 def test_what_proves_the_threshold_teaches_nothing(loop: Loop) -> None:
     loop.change_policy(ADMIN, change(threshold=0.0, audits=AuditPlan(0.1, 0.9)), None)
-    made = loop.predict(240)
-    to_certify = [one for one in made if one.selection.role is AuditRole.CERTIFICATION]
+    predictions = loop.predict(240)
+    to_certify = [one for one in predictions if one.selection.role is AuditRole.CERTIFICATION]
     loop.settle(ANN)
     loop.settle(LEAD)
-    learnt, _ = loop.run()
+    calibration, _ = loop.run()
     assert 0 < len(to_certify) < 40
-    assert learnt.report.rows.excluded[TO_CERTIFY] == len(to_certify)
-    assert learnt.report.rows.used == 240 - len(to_certify)
-    assert learnt.report.rows.by_source == {"audit": 240 - len(to_certify)}
+    assert calibration.report.rows.excluded[TO_CERTIFY] == len(to_certify)
+    assert calibration.report.rows.used == 240 - len(to_certify)
+    assert calibration.report.rows.by_source == {"audit": 240 - len(to_certify)}
 
 
 def test_audits_weigh_as_much_as_the_sets_that_were_sent(
@@ -225,13 +225,13 @@ def test_audits_weigh_as_much_as_the_sets_that_were_sent(
     monkeypatch.setattr("tests.services.test_recalibration.overconfident", lambda c: c)
     plan = AuditPlan(training_rate=0.4, mode=AuditMode.SEND)
     loop.change_policy(ADMIN, change(threshold=0.5, audits=plan), None)
-    made = loop.predict(360)
+    predictions = loop.predict(360)
     loop.settle(ANN)
     loop.settle(LEAD)
-    learnt, _ = loop.run()
+    calibration, _ = loop.run()
     # Accuracy over the whole stream; over what was read it is that of the unsure half, nearly.
-    expected = sum(one.scored.confidence for one in made) / len(made)
-    assert learnt.report.before.accuracy == pytest.approx(expected, abs=0.07)
+    expected = sum(one.scored.confidence for one in predictions) / len(predictions)
+    assert calibration.report.before.accuracy == pytest.approx(expected, abs=0.07)
 
 
 def test_contradictions_that_wait_for_a_lead_are_left_out_and_said(loop: Loop) -> None:
@@ -241,14 +241,14 @@ def test_contradictions_that_wait_for_a_lead_are_left_out_and_said(loop: Loop) -
     with pytest.raises(NotEnoughReviews, match=r"contradicts the model, and no lead"):
         loop.run()
     loop.settle(LEAD, 70)
-    learnt, _ = loop.run()
-    (warned,) = learnt.report.warnings
-    assert "wait for a lead" in warned
+    calibration, _ = loop.run()
+    (text,) = calibration.report.warnings
+    assert "wait for a lead" in text
     loop.settle(LEAD)
-    learnt, _ = loop.run()
-    assert learnt.report.warnings == ()
-    assert learnt.report.rows.used == 330
-    assert learnt.report.rows.excluded[WAITS_FOR_A_LEAD] == 0
+    calibration, _ = loop.run()
+    assert calibration.report.warnings == ()
+    assert calibration.report.rows.used == 330
+    assert calibration.report.rows.excluded[WAITS_FOR_A_LEAD] == 0
 
 
 def test_a_model_without_history_learns_from_the_fiftieth_review_on() -> None:
@@ -259,18 +259,18 @@ def test_a_model_without_history_learns_from_the_fiftieth_review_on() -> None:
     with pytest.raises(NotEnoughReviews, match=r"it takes 50\. Complete 1 more"):
         loop.run()
     loop.review(loop.predict(1))
-    learnt, _ = loop.run(activate=Activate.IF_BETTER)
-    rows = learnt.report.rows
+    calibration, _ = loop.run(activate=Activate.IF_BETTER)
+    rows = calibration.report.rows
     assert (rows.used, rows.original.rows) == (50, 0)
     assert rows.original.reason == "the model was started without history"
-    assert learnt.report.comparison.n == 50
+    assert calibration.report.comparison.n == 50
 
 
 def test_outcomes_teach_too(loop: Loop) -> None:
     loop.change_policy(ADMIN, change(threshold=0.0), None)
     loop.report(loop.predict(LEAST_ROWS), lambda place: RIGHT if place % 3 else WRONG)
-    learnt, _ = loop.run()
-    assert learnt.report.rows.by_source == {"outcome": LEAST_ROWS}
+    calibration, _ = loop.run()
+    assert calibration.report.rows.by_source == {"outcome": LEAST_ROWS}
 
 
 def test_known_noise_is_corrected_for(loop: Loop) -> None:
@@ -296,10 +296,10 @@ def test_reviews_of_what_is_not_sent_do_not_vouch_for_what_is(
     loop.predict(370)
     loop.settle(ANN)
     loop.settle(LEAD)
-    made, why = loop.run(activate=Activate.IF_BETTER)
-    assert made.active is (training_rate > 0)
-    warned = made.report.warnings
-    assert any("audit.training_rate" in each for each in warned) is (training_rate == 0)
+    calibration, why = loop.run(activate=Activate.IF_BETTER)
+    assert calibration.active is (training_rate > 0)
+    warnings = calibration.report.warnings
+    assert any("audit.training_rate" in each for each in warnings) is (training_rate == 0)
     assert ("training audits or outcomes" in why) is (training_rate == 0)
 
 
@@ -315,15 +315,15 @@ def test_gold_labels_judge_what_was_fitted_with_wrong_rates(
     loop.review(loop.predict(700), rates=Rates(0.05, 0.3))
     blind = {"noise": Noise.KNOWN, "rates": Rates(0.2, 0.05), "activate": Activate.IF_BETTER}
     # Judged by the same rates, such a calibrator would always be better.
-    learnt, why = loop.run(**blind)
-    assert not learnt.active
-    assert learnt.report.comparison.better is True
+    calibration, why = loop.run(**blind)
+    assert not calibration.active
+    assert calibration.report.comparison.better is True
     assert "set by hand" in why
-    made = loop.predict(150)
-    loop.report(made, lambda place: loop.answer(made[place]))
-    learnt, _ = loop.run(**blind)
-    assert not learnt.active
-    assert learnt.report.comparison.judged_by == "gold labels"
+    predictions = loop.predict(150)
+    loop.report(predictions, lambda place: loop.answer(predictions[place]))
+    calibration, _ = loop.run(**blind)
+    assert not calibration.active
+    assert calibration.report.comparison.judged_by == "gold labels"
 
 
 def test_rates_that_nobody_keeps_are_asked_for(loop: Loop) -> None:
@@ -342,10 +342,10 @@ def test_each_answer_has_the_rates_of_its_group(loop: Loop) -> None:
     loop.review(loop.predict(LEAST_ROWS), ANN, group="coders")
     loop.review(loop.predict(3), LEAD, group="students")
     for noise in (Noise.KNOWN, Noise.ESTIMATED):
-        learnt, _ = loop.run(noise=noise)
-        assert learnt.report.rows.used == LEAST_ROWS
-        assert learnt.report.rows.excluded[NO_RATES] == 3
-        assert learnt.report.noise.groups == {
+        calibration, _ = loop.run(noise=noise)
+        assert calibration.report.rows.used == LEAST_ROWS
+        assert calibration.report.rows.excluded[NO_RATES] == 3
+        assert calibration.report.noise.groups == {
             "coders": GroupErrorRates(LEAST_ROWS, pytest.approx(0.1), 0.0)
         }
 
@@ -372,20 +372,22 @@ class Recalibrated(FakePredictor):
     @staticmethod
     def _score(text: str) -> ScoredSet:
         own = scored_set(float(text))
-        halved = tuple(Candidate(c.labels, c.confidence / 2, c.score) for c in own.candidates)
+        candidates = tuple(Candidate(c.labels, c.confidence / 2, c.score) for c in own.candidates)
         said = tuple(c.confidence for c in own.candidates)
-        return own._replace(candidates=halved, calibrator_version="sha256:halved", replaced=said)
+        return own._replace(
+            candidates=candidates, calibrator_version="sha256:halved", replaced=said
+        )
 
 
 def test_what_the_model_said_by_itself_is_what_is_learnt_from(loop: Loop) -> None:
     def learnt(predictor: FakePredictor) -> str:
         loop.documents, loop.draw = 0, random.Random(3)
         loop.predictors.predictor = predictor
-        made = loop.predict(LEAST_ROWS)
-        loop.report(made, lambda place: RIGHT if place % 3 else WRONG)
+        predictions = loop.predict(LEAST_ROWS)
+        loop.report(predictions, lambda place: RIGHT if place % 3 else WRONG)
         version = loop.run()[0].version
         with loop.begin(read_only=True) as transaction:
-            stored = transaction.predictions.get(made[0].id)
+            stored = transaction.predictions.get(predictions[0].id)
         assert stored is not None
         assert stored.scored.own_confidences[0] == float(f"{stored.document.text}")
         return version
@@ -411,10 +413,10 @@ def test_the_rows_of_training_enter_and_are_counted(loop: Loop) -> None:
 
 def test_routes_that_would_change_are_listed(loop: Loop) -> None:
     loop.change_policy(ADMIN, change(threshold=0.6), None)
-    made = loop.predict(360)
-    loop.report(made, lambda place: loop.answer(made[place]))
-    learnt, _ = loop.run()
-    routes = learnt.report.routes
+    predictions = loop.predict(360)
+    loop.report(predictions, lambda place: loop.answer(predictions[place]))
+    calibration, _ = loop.run()
+    routes = calibration.report.routes
     assert (routes.threshold, routes.threshold_from) == (0.6, "the policy")
     assert routes.to_review.count > 50
     assert len(routes.to_review.items) == min(200, routes.to_review.count)
@@ -437,8 +439,8 @@ def test_after_a_drift_alarm_only_later_documents_teach(loop: Loop) -> None:
     with pytest.raises(NotEnoughReviews, match=f"{LEAST_ROWS} left out: {BEFORE_THE_ALARM}"):
         loop.run()
     loop.review(loop.predict(LEAST_ROWS), ANN)
-    made, _ = loop.run()
-    assert made.report.rows.used == LEAST_ROWS
+    calibration, _ = loop.run()
+    assert calibration.report.rows.used == LEAST_ROWS
 
 
 def test_a_damaged_model_changes_nothing(loop: Loop) -> None:
@@ -458,9 +460,9 @@ def test_one_recalibration_is_asked_for_at_a_time(loop: Loop) -> None:
     assert (first.kind, first.key) == ("calibration", "calibration")
     assert loop.recalibration.request(ADMIN, Options()).id == first.id
     with loop.begin(read_only=True) as transaction:
-        stored = transaction.jobs.get(first.id)
-    assert stored is not None
-    assert TypeAdapter(Options).validate_python(stored.payload) == Options(
+        job = transaction.jobs.get(first.id)
+    assert job is not None
+    assert TypeAdapter(Options).validate_python(job.payload) == Options(
         Noise.KNOWN, Activate.IF_BETTER, Rates(0.1, 0.2)
     )
 
@@ -477,9 +479,9 @@ def test_one_recalibration_is_asked_for_at_a_time(loop: Loop) -> None:
 def test_rates_that_cannot_be_are_refused(
     loop: Loop, options: Options, pointer: str, what: str
 ) -> None:
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         loop.recalibration.request(ADMIN, options)
-    (fault,) = refused.value.faults
+    (fault,) = error.value.faults
     assert fault.pointer == pointer
     assert re.search(what, fault.detail)
 

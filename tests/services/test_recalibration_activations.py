@@ -122,15 +122,17 @@ def test_a_model_that_changes_meanwhile_keeps_its_own(clinic: Calibrated) -> Non
 
 
 def test_an_owner_is_told_that_nothing_is_sent_before_a_new_proof(clinic: Calibrated) -> None:
-    certified = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, target_accuracy=0.9)
-    clinic.policies.change(ADMIN, certified, None)
+    certified_change = change(
+        threshold_mode=ThresholdMode.CERTIFIED, threshold=None, target_accuracy=0.9
+    )
+    clinic.policies.change(ADMIN, certified_change, None)
     serving = clinic.recalibration.activate(ADMIN, clinic.first.id)
     assert serving.threshold is None
     assert "everything goes to review until" in serving.notice
     clinic.policies.change(ADMIN, change(threshold=0.8), None)
-    fixed = clinic.recalibration.activate(ADMIN, clinic.second.id)
-    assert fixed.threshold == 0.8
-    assert "nothing proves it" in fixed.notice
+    calibrator = clinic.recalibration.activate(ADMIN, clinic.second.id)
+    assert calibrator.threshold == 0.8
+    assert "nothing proves it" in calibrator.notice
     clinic.policies.change(ADMIN, change(threshold=0.8, auto_send=False), None)
     silent = clinic.recalibration.activate(ADMIN, clinic.first.id)
     assert silent.threshold is None
@@ -138,10 +140,10 @@ def test_an_owner_is_told_that_nothing_is_sent_before_a_new_proof(clinic: Calibr
 
 
 def test_what_was_proved_for_a_calibrator_is_in_force_again_with_it(clinic: Calibrated) -> None:
-    wanted = change(
+    wanted_change = change(
         threshold_mode=ThresholdMode.CERTIFIED, threshold=None, target_accuracy=0.9, risk=0.1
     )
-    clinic.policies.change(ADMIN, wanted, None)
+    clinic.policies.change(ADMIN, wanted_change, None)
     scorer = Scorer(clinic.model.version, clinic.first.version)
     with clinic.begin() as transaction:
         proof = replace(certification(0.85), scorer=scorer, id=clinic.new_id())

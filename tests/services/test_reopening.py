@@ -36,15 +36,20 @@ def reviewed(clinic: Clinic, *labels: str, by: Caller = ANN, kind: str = "review
 def test_a_sent_document_is_reviewed_with_the_reason_and_the_answer_corrects_it(
     clinic: Clinic,
 ) -> None:
-    made = sent(clinic)
-    opened = clinic.answers.reopen(LEAD, made.id, WHY)
-    assert (opened.kind, opened.state) == (ReviewKind.REOPENED, ReviewState.WAITING)
+    prediction = sent(clinic)
+    opened_task = clinic.answers.reopen(LEAD, prediction.id, WHY)
+    assert (opened_task.kind, opened_task.state) == (ReviewKind.REOPENED, ReviewState.WAITING)
     task = clinic.queue.claim(ANN)
     assert task is not None
-    assert (task.id, task.kind, task.because, task.blind) == (opened.id, opened.kind, WHY, False)
-    said = clinic.reviews.complete(ANN, task.id, ["a"], None, task.version)
-    assert (said.kind, said.settles) == (ReviewKind.REOPENED, True)
-    assert clinic.annotations() == [said]
+    assert (task.id, task.kind, task.because, task.blind) == (
+        opened_task.id,
+        opened_task.kind,
+        WHY,
+        False,
+    )
+    annotation = clinic.reviews.complete(ANN, task.id, ["a"], None, task.version)
+    assert (annotation.kind, annotation.settles) == (ReviewKind.REOPENED, True)
+    assert clinic.annotations() == [annotation]
     assert changes(clinic) == [(["a", "b"], ["a"])]
     events = clinic.contents.events.values()
     assert [e.action for e in events if e.subject == task.id] == [
@@ -53,73 +58,73 @@ def test_a_sent_document_is_reviewed_with_the_reason_and_the_answer_corrects_it(
 
 
 def test_an_answer_that_changes_nothing_sends_nothing(clinic: Clinic) -> None:
-    made = reviewed(clinic, "b")
+    prediction = reviewed(clinic, "b")
     before = changes(clinic)
-    clinic.answers.reopen(LEAD, made.id, WHY, ["b"])
+    clinic.answers.reopen(LEAD, prediction.id, WHY, ["b"])
     assert changes(clinic) == before
 
 
 def test_a_document_is_reopened_as_often_as_somebody_doubts_it_even_for_who_decided(
     clinic: Clinic,
 ) -> None:
-    made = reviewed(clinic, "b")
+    prediction = reviewed(clinic, "b")
     for place, labels in enumerate((("a",), ("c",), ("a", "c"))):
-        clinic.answers.reopen(LEAD, made.id, f"{WHY} {place}")
+        clinic.answers.reopen(LEAD, prediction.id, f"{WHY} {place}")
         assert clinic.answer(ANN, labels)[1].round == place + 1
     assert changes(clinic)[-1] == (["c"], ["a", "c"])
 
 
 def test_an_open_review_comes_first(clinic: Clinic) -> None:
-    made = sent(clinic)
-    clinic.answers.reopen(LEAD, made.id, WHY)
+    prediction = sent(clinic)
+    clinic.answers.reopen(LEAD, prediction.id, WHY)
     with pytest.raises(errors.ReviewOpen):
-        clinic.answers.reopen(ADMIN, made.id, WHY)
+        clinic.answers.reopen(ADMIN, prediction.id, WHY)
 
 
 def test_a_reviewer_corrects_an_own_answer_while_it_is_the_last_one(clinic: Clinic) -> None:
-    made = reviewed(clinic, "b")
+    prediction = reviewed(clinic, "b")
     clinic.now.advance(minutes=1)
-    done = clinic.answers.reopen(ANN, made.id, "I overlooked page two", ["b", "a"])
-    assert done.state is ReviewState.COMPLETED
+    task = clinic.answers.reopen(ANN, prediction.id, "I overlooked page two", ["b", "a"])
+    assert task.state is ReviewState.COMPLETED
     assert clinic.annotations()[-1].labels == ("a", "b")
     assert changes(clinic)[-1] == (["b"], ["a", "b"])
     with pytest.raises(errors.PredictionNotFound):
-        clinic.answers.reopen(BEN, made.id, WHY, ["a"])
+        clinic.answers.reopen(BEN, prediction.id, WHY, ["a"])
     with pytest.raises(errors.PredictionNotFound):
-        clinic.answers.reopen(ANN, made.id, WHY)
+        clinic.answers.reopen(ANN, prediction.id, WHY)
     clinic.now.advance(minutes=1)
-    clinic.answers.reopen(LEAD, made.id, WHY, ["c"])
+    clinic.answers.reopen(LEAD, prediction.id, WHY, ["c"])
     with pytest.raises(errors.ReviewAlreadyDecided):
-        clinic.answers.reopen(ANN, made.id, WHY, ["a"])
+        clinic.answers.reopen(ANN, prediction.id, WHY, ["a"])
 
 
 @pytest.mark.parametrize(("reason", "labels"), [("", None), (" ", ["a"]), (WHY, ["x"])])
 def test_what_cannot_be_stored_reopens_nothing(
     clinic: Clinic, reason: str, labels: list[str] | None
 ) -> None:
-    made = sent(clinic)
+    prediction = sent(clinic)
     with pytest.raises(errors.InvalidRequest):
-        clinic.answers.reopen(LEAD, made.id, reason, labels)
+        clinic.answers.reopen(LEAD, prediction.id, reason, labels)
     assert clinic.queue.claim(ANN) is None
 
 
 def known(made: Prediction, said: list[Annotation]) -> Check:
-    found = check(made.id, said)
-    assert found is not None
-    return found
+    found_check = check(made.id, said)
+    assert found_check is not None
+    return found_check
 
 
 @pytest.mark.parametrize("kind", ["review", "audit"])
 def test_a_correction_is_no_evidence_but_teaches_what_an_ordinary_review_said(
     clinic: Clinic, kind: str
 ) -> None:
-    made = reviewed(clinic, "a", "b", kind=kind)
+    prediction = reviewed(clinic, "a", "b", kind=kind)
     first = clinic.annotations()
     clinic.now.advance(minutes=1)
-    clinic.answers.reopen(LEAD, made.id, WHY, ["c"])
-    said = clinic.annotations()
-    assert deciding(said) == deciding(first)
-    learnt = answer_of(known(made, said), Noise.NONE)
+    clinic.answers.reopen(LEAD, prediction.id, WHY, ["c"])
+    annotations = clinic.annotations()
+    assert deciding(annotations) == deciding(first)
+    learnt = answer_of(known(prediction, annotations), Noise.NONE)
     assert not isinstance(learnt, str)
     assert learnt.agreed is (kind == "audit")
     with clinic.begin(read_only=True) as transaction:
@@ -127,17 +132,17 @@ def test_a_correction_is_no_evidence_but_teaches_what_an_ordinary_review_said(
 
 
 def test_what_nobody_drew_teaches_nothing(clinic: Clinic) -> None:
-    made = sent(clinic)
-    clinic.answers.reopen(LEAD, made.id, WHY, ["c"])
-    learnt = answer_of(known(made, clinic.annotations()), Noise.NONE)
+    prediction = sent(clinic)
+    clinic.answers.reopen(LEAD, prediction.id, WHY, ["c"])
+    learnt = answer_of(known(prediction, clinic.annotations()), Noise.NONE)
     assert isinstance(learnt, str)
 
 
 def test_erasing_a_text_erases_why_it_was_reopened(clinic: Clinic) -> None:
-    made = sent(clinic)
-    clinic.answers.reopen(LEAD, made.id, WHY)
+    prediction = sent(clinic)
+    clinic.answers.reopen(LEAD, prediction.id, WHY)
     with clinic.begin() as transaction:
-        transaction.texts.purge([made.id], clinic.now())
+        transaction.texts.purge([prediction.id], clinic.now())
     task = clinic.queue.claim(ANN)
     assert task is not None
     assert task.because is None

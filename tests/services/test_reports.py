@@ -17,16 +17,16 @@ def test_an_empty_service_counts_nothing() -> None:
 
 def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
     database = Database()
-    sent = prediction(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
+    sent_prediction = prediction(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
     unknown = prediction(reason=Reason.OUT_OF_DOMAIN)
-    completed = leased().completed(ANN.id, 2)
-    escalated = task()
+    completed_task = leased().completed(ANN.id, 2)
+    escalated_task = task()
     for reviewer in ("x", "y"):
-        held = escalated.claimed(reviewer, START, START - START)
-        escalated = held.skipped(reviewer, "why", START)
-    tasks = [task(), task(unknown), leased(), completed, escalated]
+        held_task = escalated_task.claimed(reviewer, START, START - START)
+        escalated_task = held_task.skipped(reviewer, "why", START)
+    tasks = [task(), task(unknown), leased(), completed_task, escalated_task]
     with database() as transaction:
-        add_predictions(transaction, sent)
+        add_predictions(transaction, sent_prediction)
         for one in tasks:
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)

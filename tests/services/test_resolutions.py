@@ -74,10 +74,10 @@ def test_nothing_tells_which_check_a_confirmed_answer_was(clinic: Clinic) -> Non
     assert resolved(clinic, ANN) is None
     obstacle = clinic.answers.own(ANN, reread.id).obstacle
     assert obstacle == "This document is not decided yet."
-    claimed = clinic.queue.claim(LEAD, only=lead_reads.id)
-    assert claimed is not None
+    claimed_task = clinic.queue.claim(LEAD, only=lead_reads.id)
+    assert claimed_task is not None
     clinic.now.advance(minutes=1)
-    clinic.reviews.complete(LEAD, claimed.id, ["a", "b"], None, claimed.version)
+    clinic.reviews.complete(LEAD, claimed_task.id, ["a", "b"], None, claimed_task.version)
     newest_first = [own.annotation for own in clinic.answers.recent(ANN).items]
     for shown, answer in zip((resolved(clinic, ANN), overlap, audit), newest_first, strict=True):
         assert shown == Resolution(("a", "b"), DecidedBy.YOU, answer.created_at, (), ())
@@ -85,11 +85,11 @@ def test_nothing_tells_which_check_a_confirmed_answer_was(clinic: Clinic) -> Non
 
 @pytest.mark.parametrize("copied", ["name", "content"])
 def test_nothing_is_shown_while_a_copy_is_read_blindly(clinic: Clinic, copied: str) -> None:
-    drawn = Selection(cluster=0.25)
-    first = prediction(document=Document(id="note-1", text="fever"))._replace(selection=drawn)
+    selection = Selection(cluster=0.25)
+    first = prediction(document=Document(id="note-1", text="fever"))._replace(selection=selection)
     copy = prediction(
         document=Document(id="note-1" if copied == "name" else "note-2", text="fever")
-    )._replace(selection=drawn if copied == "content" else Selection(cluster=0.5))
+    )._replace(selection=selection if copied == "content" else Selection(cluster=0.5))
     with clinic.begin() as transaction:
         add_predictions(transaction, first, copy)
     queued(clinic, "review", of=first)
@@ -128,6 +128,6 @@ def test_a_reviewer_who_would_correct_a_blind_answer_is_not_told_who_reads_it(
 ) -> None:
     document = queued(clinic, "audit")
     clinic.answer(ANN, ["c"], seconds=60)
-    with pytest.raises(errors.ReviewOpen) as refused:
+    with pytest.raises(errors.ReviewOpen) as error:
         clinic.answers.reopen(ANN, document.id, "late", ["a"])
-    assert str(refused.value) == "Wait for the open review. This document is not decided yet."
+    assert str(error.value) == "Wait for the open review. This document is not decided yet."

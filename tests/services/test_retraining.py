@@ -95,20 +95,25 @@ def test_a_new_version_is_registered_shadows_and_is_compared_on_the_same_audits(
     office: Office, fits: Fits
 ) -> None:
     office.plan()
-    made = office.predict(*["0.9"] * 40)
+    predictions = office.predict(*["0.9"] * 40)
     office.read(wrong_below=1.0)
     job = office.retraining.request(ADMIN, Retrain(preset="fast"))
     result = office.retraining.run(job, Worker())
-    assert len(fits.rows) >= len(made)
+    assert len(fits.rows) >= len(predictions)
     (new,) = [one for one in office.models.page(ADMIN) if one.id != OLD.id]
     assert not new.active
     assert (result["model_id"], result["remark"]) == (new.id, "It says nothing.")
     assert office.models.comparison(ADMIN, new.id).shadow is not None
-    found = result["on_audits"]
-    assert isinstance(found, dict)
-    assert found["audits"] == found["candidate_right"] == found["only_candidate_right"] > 10
-    assert found["serving_right"] == 0
-    assert found["p_value"] < 0.001
+    on_audits = result["on_audits"]
+    assert isinstance(on_audits, dict)
+    assert (
+        on_audits["audits"]
+        == on_audits["candidate_right"]
+        == on_audits["only_candidate_right"]
+        > 10
+    )
+    assert on_audits["serving_right"] == 0
+    assert on_audits["p_value"] < 0.001
     assert "activate it by hand" in str(result["reason"])
     assert office.gate.certificate_id is None
 
@@ -182,9 +187,9 @@ def test_training_data_outside_the_folder_is_refused(tmp_path: Path, name: str) 
     (folder / "train.jsonl").write_text("{}")
     office = Office(Database())
     inside = replace(office.retraining, training_data=folder)
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         inside.request(ADMIN, Retrain(training_data=name))
-    assert [one.pointer for one in refused.value.faults] == ["/training_data"]
+    assert [one.pointer for one in error.value.faults] == ["/training_data"]
     with pytest.raises(InvalidRequest):
         office.retraining.request(ADMIN, Retrain(training_data="train.jsonl"))
     assert inside.request(ADMIN, Retrain(training_data="train.jsonl")).payload["training_data"]
@@ -242,11 +247,11 @@ def test_a_fit_learns_from_the_history_and_the_reviews_but_not_from_what_certifi
     tmp_path: Path,
 ) -> None:
     history = write_documents(tmp_path / "history.jsonl", 220, seed=5)
-    known = documents(220, seed=5)
+    items = documents(220, seed=5)
     rows = [(decided(place, 9), None) for place in range(30)]
-    rows.append((decided(30, 9, text=known[0]["text"], labels=[known[0]["labels"][0]]), None))
+    rows.append((decided(30, 9, text=items[0]["text"], labels=[items[0]["labels"][0]]), None))
     rows.append(
-        (decided(31, 9, text=known[1]["text"], audit_role="certification", kind="audit"), None)
+        (decided(31, 9, text=items[1]["text"], audit_role="certification", kind="audit"), None)
     )
     target = tmp_path / "model"
     serving = replace(OLD, summary={**OLD.summary, "training": {"texts_by": "characters"}})
@@ -346,11 +351,11 @@ def test_an_external_model_learns_which_set_to_announce_and_keeps_all_its_labels
     model = load(target)
     assert (model.kind, [*model.label_names], model.numbers) == ("external", labels, ("tries",))
     new = made[220:]
-    answered = [{"labels": one["labels"][:1]} for one in new]
-    answers = answers_of(model.label_names, answered, numbers=model.numbers)
-    predicted = model.predict_answers(answers, [str(one["text"]) for one in new])
+    items = [{"labels": one["labels"][:1]} for one in new]
+    answers = answers_of(model.label_names, items, numbers=model.numbers)
+    predictions = model.predict_answers(answers, [str(one["text"]) for one in new])
     right = sum(
-        predicted.ranked(place)[0].labels == tuple(one["labels"]) for place, one in enumerate(new)
+        predictions.ranked(place)[0].labels == tuple(one["labels"]) for place, one in enumerate(new)
     )
     assert right > sum(len(one["labels"]) == 1 for one in new) + 10  # those answered rightly
 

@@ -28,13 +28,13 @@ def waiting(
 
 def test_a_decision_is_kept_and_nobody_is_told_yet(clinic: Clinic) -> None:
     (one,) = waiting(clinic)
-    decided = clinic.reviews.decide(ANN, one.id, ["b", "a"], "sure", one.version)
-    assert decided.undo_s == 20
-    kept = clinic.contents.reviews[one.id]
-    assert kept == decided.task
-    assert (kept.state, kept.version) == (ReviewState.LEASED, one.version + 1)
-    assert kept.decision is not None
-    assert (kept.decision.labels, kept.decision.comment) == (("a", "b"), "sure")
+    decision = clinic.reviews.decide(ANN, one.id, ["b", "a"], "sure", one.version)
+    assert decision.undo_s == 20
+    task = clinic.contents.reviews[one.id]
+    assert task == decision.task
+    assert (task.state, task.version) == (ReviewState.LEASED, one.version + 1)
+    assert task.decision is not None
+    assert (task.decision.labels, task.decision.comment) == (("a", "b"), "sure")
     assert clinic.annotations() == []
     assert len(clinic.messages()) == 0
     assert clinic.actions() == ["review.claimed", "review.decided"]
@@ -50,10 +50,10 @@ def test_the_newest_decisions_can_be_undone_and_older_ones_are_final(clinic: Cli
         clinic.reviews.decide(ANN, one.id, ["b"], None, one.version)
     assert clinic.contents.reviews[first.id].state is ReviewState.COMPLETED
     assert clinic.contents.reviews[first.id].decision is None
-    (said,) = clinic.annotations()
-    assert (said.reviewer, said.labels, said.comment) == (ANN.id, ("a",), "why")
-    assert said.seconds == 7, "the time until the decision, not until it became final"
-    assert said.suggestion_shown
+    (annotation,) = clinic.annotations()
+    assert (annotation.reviewer, annotation.labels, annotation.comment) == (ANN.id, ("a",), "why")
+    assert annotation.seconds == 7, "the time until the decision, not until it became final"
+    assert annotation.suggestion_shown
     assert len(clinic.messages()) == 1
     assert clinic.reviews.done_within(ANN, timedelta(hours=1)) == MOST_UNDOABLE + 1
     by = [e.actor.name for e in clinic.contents.events.values() if e.subject == first.id]
@@ -185,12 +185,12 @@ def test_the_same_decision_sent_again_changes_nothing(clinic: Clinic) -> None:
 
 def test_another_tab_cannot_decide_otherwise(clinic: Clinic) -> None:
     (one,) = waiting(clinic)
-    decided = clinic.reviews.decide(ANN, one.id, ["a"], None, one.version).task
-    for seen in (one.version, decided.version):
+    task = clinic.reviews.decide(ANN, one.id, ["a"], None, one.version).task
+    for count in (one.version, task.version):
         with pytest.raises(errors.ReviewAlreadyDecided):
-            clinic.reviews.decide(ANN, one.id, ["b"], None, seen)
+            clinic.reviews.decide(ANN, one.id, ["b"], None, count)
         with pytest.raises(errors.ReviewAlreadyDecided):
-            clinic.reviews.complete(ANN, one.id, ["b"], None, seen)
+            clinic.reviews.complete(ANN, one.id, ["b"], None, count)
     with pytest.raises(errors.ReviewAlreadyDecided):
         clinic.queue.release(ANN, one.id)
 

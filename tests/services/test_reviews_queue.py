@@ -73,12 +73,12 @@ class QueueMachine(RuleBasedStateMachine):
                 return multiple()
             raise AssertionError(f"{who.name} holds more than {MOST_LEASES} tasks")
         expected = self.expected_for(who)
-        found = self.queue.claim(who)
-        assert (found and found.id) == expected
-        if found is None:
+        task = self.queue.claim(who)
+        assert (task and task.id) == expected
+        if task is None:
             return multiple()
-        self.note(found)
-        return found.id, who, found.version
+        self.note(task)
+        return task.id, who, task.version
 
     def expected_for(self, who: Caller) -> str | None:
         """Return the task that ``who`` should be given: hard ones first to leads, then by age."""
@@ -97,10 +97,10 @@ class QueueMachine(RuleBasedStateMachine):
     def extend(self, lease: tuple[str, Caller, int]) -> None:
         one, who, _ = lease
         if self.holds(one, who):
-            extended = self.queue.extend(who, one)
-            assert extended.version == self.versions[one]
-            assert extended.lease is not None
-            self.leases[one] = (who.id, extended.lease.expires_at)
+            task = self.queue.extend(who, one)
+            assert task.version == self.versions[one]
+            assert task.lease is not None
+            self.leases[one] = (who.id, task.lease.expires_at)
         else:
             self.refused(lambda: self.queue.extend(who, one))
 
@@ -116,10 +116,10 @@ class QueueMachine(RuleBasedStateMachine):
     def skip(self, lease: tuple[str, Caller, int]) -> None:
         one, who, _ = lease
         if self.holds(one, who):
-            skipped = self.queue.skip(who, one, "hard")
+            task = self.queue.skip(who, one, "hard")
             self.skips[one].append(who.id)
-            self.note(skipped)
-            assert (skipped.state is ReviewState.SKIPPED) == (len(self.skips[one]) >= 2)
+            self.note(task)
+            assert (task.state is ReviewState.SKIPPED) == (len(self.skips[one]) >= 2)
         else:
             self.refused(lambda: self.queue.skip(who, one, "hard"))
 
@@ -127,8 +127,8 @@ class QueueMachine(RuleBasedStateMachine):
     def complete(self, lease: tuple[str, Caller, int]) -> None:
         one, who, version = lease
         if self.holds(one, who) and version == self.versions[one]:
-            made = self.reviews.complete(who, one, ["a"], None, version)
-            assert made.reviewer == who.id
+            annotation = self.reviews.complete(who, one, ["a"], None, version)
+            assert annotation.reviewer == who.id
             self.settled[one] = self.queue.get(ADMIN, one)
             self.note(self.settled[one])
         else:
@@ -163,10 +163,10 @@ class QueueMachine(RuleBasedStateMachine):
     def every_task_is_as_the_answers_said(self) -> None:
         stored = {one.id: one for one in self.queue.page(ADMIN, limit=200).items}
         assert {one: task.version for one, task in stored.items()} == self.versions
-        for one, found in stored.items():
-            lease = found.lease and (found.lease.holder, found.lease.expires_at)
+        for one, found_task in stored.items():
+            lease = found_task.lease and (found_task.lease.holder, found_task.lease.expires_at)
             assert lease == self.leases.get(one)
-            assert [skip.reviewer for skip in found.skips] == self.skips[one]
+            assert [skip.reviewer for skip in found_task.skips] == self.skips[one]
         assert {one: stored[one] for one in self.settled} == self.settled
 
     def holds(self, one: str, who: Caller) -> bool:

@@ -124,10 +124,10 @@ def test_each_segment_proves_a_threshold_of_its_own_and_a_bad_one_hides_behind_n
     assert (south.segment, south.threshold, south.reason) == ("site=south", None, "below-target")
     assert reasons(loop.send(*["north"] * 8)) == {Reason.ABOVE_THRESHOLD}
     assert reasons(loop.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
-    made = loop.send("north")[0]
-    assert made.segment == "site=north"
+    prediction = loop.send("north")[0]
+    assert prediction.segment == "site=north"
     with loop.begin(read_only=True) as transaction:
-        stored = transaction.predictions.get(made.id)
+        stored = transaction.predictions.get(prediction.id)
         assert stored is not None
         policy = transaction.policies.get(stored.policy_version)
     assert Derivation.of(stored, policy, LOTTERY).equal
@@ -138,8 +138,8 @@ def test_a_certification_job_reports_an_attempt_of_each_segment(quick: Sites) ->
     quick.arrive("north", "south")
     quick.send(*["north"] * 25, *["south"] * 25)
     quick.check("south")
-    told = outcome_of(quick.certifications.certify_if_due())["attempts"]
-    assert told == [
+    attempts = outcome_of(quick.certifications.certify_if_due())["attempts"]
+    assert attempts == [
         {
             "segment": "north",
             "certification_id": quick.attempts()[0].id,
@@ -184,9 +184,9 @@ def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> Non
     quick.check("south")
     assert quick.certify().threshold == 0.9
     assert reasons(quick.send(*["south"] * 8)) == {Reason.ABOVE_THRESHOLD}
-    ended = quick.divide()
+    policy = quick.divide()
     assert quick.actions("policy.changed")[-1]["certificate_ends"] is not None
-    assert ended.values == ("north", "south", "other")
+    assert policy.values == ("north", "south", "other")
     assert quick.certify(segment="north").evidence.n_audits == 0, "they had a part in the choice"
     assert reasons(quick.send("north", "south")) == {Reason.NO_THRESHOLD}
 
@@ -231,10 +231,10 @@ def test_a_value_that_came_after_the_proof_of_other_waits_until_it_is_proved_wit
     quick.check()
     quick.certify_if_due()
     assert quick.certify_if_due() is None
-    made = quick.send("late", "west", text="0.95")
-    assert [one.threshold for one in made] == [None, 0.9]
-    drawn = quick.send(*["late", "west"] * 40)
-    chances = {one.segment: one.selection.audit_chance for one in drawn}
+    predictions = quick.send("late", "west", text="0.95")
+    assert [one.threshold for one in predictions] == [None, 0.9]
+    drawn_predictions = quick.send(*["late", "west"] * 40)
+    chances = {one.segment: one.selection.audit_chance for one in drawn_predictions}
     assert chances["site=late"] == chances["site=west"] > 0.0, "all are drawn alike"
     quick.divide(segments=(GateState("north"), GateState("south")), confidence_floor=0.5)
     assert reasons(quick.send(*["late"] * 8)) == {Reason.NO_THRESHOLD}
@@ -245,7 +245,7 @@ def test_a_value_that_came_after_the_proof_of_other_waits_until_it_is_proved_wit
     assert reasons(quick.send(*["late"] * 8)) == {Reason.ABOVE_THRESHOLD}
     assert quick.certify_if_due() is None
     with quick.begin(read_only=True) as transaction:
-        stored = transaction.predictions.get(made[0].id)
+        stored = transaction.predictions.get(predictions[0].id)
         assert stored is not None
         policy = transaction.policies.get(stored.policy_version)
     assert Derivation.of(stored, policy, LOTTERY).equal
@@ -394,9 +394,9 @@ def test_audits_since_the_certificate_raise_the_threshold_of_their_segment_only(
     assert {one.threshold for one in quick.attempts()} == {0.7}
     quick.send(*["south"] * 40, text="0.7")
     quick.check("south")
-    changed = quick.certifications.retest()
-    assert changed is not None
-    assert [gate.threshold for gate in changed.gates] == [0.7, 0.9, None]
+    policy = quick.certifications.retest()
+    assert policy is not None
+    assert [gate.threshold for gate in policy.gates] == [0.7, 0.9, None]
 
 
 @pytest.mark.parametrize("changes", [0, 1], ids=["alone", "while the policy changes"])
@@ -415,8 +415,8 @@ def test_another_calibrator_is_certified_for_each_segment_before_it_serves(
         if len(questions) <= changes:  # others write while a proof is made
             with quick.begin() as transaction:
                 policy = transaction.policies.current()
-                changed = replace(policy, version=quick.new_id())
-                transaction.policies.add(changed, replacing=policy.version)
+                changed_policy = replace(policy, version=quick.new_id())
+                transaction.policies.add(changed_policy, replacing=policy.version)
         return answer(question, *rest)
 
     monkeypatch.setattr(attempts, "answer", answered)
@@ -454,9 +454,9 @@ def test_what_if_speaks_of_one_segment(quick: Sites) -> None:
     quick.divide()
     quick.send(*["north"] * 3, *["south"] * 2)
     quick.policies.list_segments()
-    made = quick.policies.preview(LEAD, threshold=0.5, segment="south")
-    assert (made.now.sent, made.then.sent, made.then.documents) == (0, 2, 2)
-    assert (made.curve[0].sent, made.curve[0].documents) == (2, 2)
+    what_if = quick.policies.preview(LEAD, threshold=0.5, segment="south")
+    assert (what_if.now.sent, what_if.then.sent, what_if.then.documents) == (0, 2, 2)
+    assert (what_if.curve[0].sent, what_if.curve[0].documents) == (2, 2)
     with pytest.raises(InvalidRequest, match="without a segment"):
         quick.policies.preview(LEAD, threshold=0.5)
     assert quick.policies.preview(LEAD).then.documents == 5
@@ -476,8 +476,12 @@ def test_reports_speak_of_one_segment(quick: Sites) -> None:
 
 def test_responses_and_exports_name_the_segment(quick: Sites) -> None:
     quick.divide()
-    made = quick.send("north", "west", "", *["south"] * 9)
-    assert [ShownPrediction.of(one).segment for one in made[:3]] == ["north", "west", "other"]
+    predictions = quick.send("north", "west", "", *["south"] * 9)
+    assert [ShownPrediction.of(one).segment for one in predictions[:3]] == [
+        "north",
+        "west",
+        "other",
+    ]
     quick.check()
     with quick.begin(read_only=True) as transaction:
         read = transaction.history.annotations(Span(), after=None, limit=99)
@@ -523,14 +527,14 @@ def test_other_segments_are_of_the_same_field(quick: Sites) -> None:
 def test_a_segment_has_its_own_audit_rates(quick: Sites) -> None:
     rare = GateState("north", audits=AuditPlan(certification_rate=0.0))
     quick.divide(segments=(rare,))
-    made = quick.send(*["north"] * 20, *["south"] * 20)
-    audited = {one.segment for one in made if one.selection.role.value == "certification"}
-    assert audited == {"site=south"}
+    predictions = quick.send(*["north"] * 20, *["south"] * 20)
+    segments = {one.segment for one in predictions if one.selection.role.value == "certification"}
+    assert segments == {"site=south"}
     assert quick.divide().states[0].audits == rare.audits, "unless stated, segments stay"
 
 
 def test_lengths_of_texts_divide_documents_into_bands(quick: Sites) -> None:
     quick.divide(SegmentBy("text_length", (8,), most=3))
-    made = quick.send("", text="0.9") + quick.send("", text="0.900000000")
-    assert [one.segment for one in made] == ["text_length=0-7", "text_length=8-"]
+    predictions = quick.send("", text="0.9") + quick.send("", text="0.900000000")
+    assert [one.segment for one in predictions] == ["text_length=0-7", "text_length=8-"]
     assert quick.policy.values == ("0-7", "8-", "other")

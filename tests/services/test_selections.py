@@ -31,8 +31,8 @@ def claimed(service: Service, who: Caller) -> str | None:
 
 
 def listed(service: Service, **wanted: object) -> list[str]:
-    found = service.services.documents.find(ADMIN, DocumentFilter(**wanted))
-    return [one.prediction.id for one in found.page.items]
+    matches = service.services.documents.find(ADMIN, DocumentFilter(**wanted))
+    return [one.prediction.id for one in matches.page.items]
 
 
 def test_what_is_assigned_is_given_to_nobody_else_and_first(service: Service, ben: Caller) -> None:
@@ -42,8 +42,8 @@ def test_what_is_assigned_is_given_to_nobody_else_and_first(service: Service, be
     assert listed(service, assigned_to=ben.id) == [late]
     assert [claimed(service, ANN), claimed(service, ANN)] == [early, None]
     assert claimed(service, ben) == late
-    done = act.assign(LEAD, [late], None)
-    assert done.refused == [Refusal(late, "it is being reviewed")]
+    outcome = act.assign(LEAD, [late], None)
+    assert outcome.refused == [Refusal(late, "it is being reviewed")]
 
 
 def test_assigned_documents_are_anybodys_again(service: Service, ben: Caller) -> None:
@@ -112,9 +112,9 @@ def test_a_blind_review_is_not_assigned_to_who_has_read_the_suggestion(service: 
     read, unread = predict(service, "0.5", "0.6")
     lea = Caller(service.person("lea", Role.LEAD), "Lea", Role.LEAD)
     service.services.documents.get(lea, read)
-    done = service.services.selections.assign(ADMIN, [read, unread], lea.id)
-    assert done.changed == [unread]
-    (refusal,) = done.refused
+    outcome = service.services.selections.assign(ADMIN, [read, unread], lea.id)
+    assert outcome.changed == [unread]
+    (refusal,) = outcome.refused
     assert refusal.id == read
     assert "seen it" in refusal.detail
 
@@ -135,9 +135,9 @@ def test_documents_go_back_to_review_but_for_those_that_wait(service: Service) -
     service.fix_threshold(0.8)
     sent, waiting = predict(service, "0.9", "0.3")
     missing = LEAD.id
-    done = service.services.selections.reopen(LEAD, [waiting, sent, missing, sent], "new rule")
-    assert done.changed == [sent]
-    assert {refusal.id for refusal in done.refused} == {waiting, missing}
+    outcome = service.services.selections.reopen(LEAD, [waiting, sent, missing, sent], "new rule")
+    assert outcome.changed == [sent]
+    assert {refusal.id for refusal in outcome.refused} == {waiting, missing}
     assert listed(service, state="waiting") == [waiting, sent]
     event = service.services.audit_trail.page(SYSTEM).items[0]
     assert (event.action, event.detail) == (

@@ -59,10 +59,10 @@ class Archive(Clinic):
         return self.texts.erase(caller, document_id=document_id).predictions
 
     def sent(self, age: timedelta, name: str = "note-1") -> Prediction:
-        made = self._made(age, name, Decision.AUTO)
+        prediction = self._made(age, name, Decision.AUTO)
         with self.begin() as transaction:
-            add_predictions(transaction, made)
-        return made
+            add_predictions(transaction, prediction)
+        return prediction
 
     def queued(self, age: timedelta, name: str = "note-1") -> ReviewTask:
         waiting = task(self._made(age, name, Decision.REVIEW))
@@ -73,8 +73,8 @@ class Archive(Clinic):
 
     def reviewed(self, age: timedelta, name: str = "note-1") -> Prediction:
         waiting = self.queued(age, name)
-        skipped = waiting.claimed(BEN.id, NOW, DAY).skipped(BEN.id, "it says fever", NOW)
-        held = skipped.claimed(ANN.id, NOW, DAY)
+        task = waiting.claimed(BEN.id, NOW, DAY).skipped(BEN.id, "it says fever", NOW)
+        held_task = task.claimed(ANN.id, NOW, DAY)
         annotation = Annotation(
             id=real_id(age, self.number()),
             task_id=waiting.id,
@@ -89,9 +89,9 @@ class Archive(Clinic):
             created_at=NOW,
         )
         with self.begin() as transaction:
-            transaction.reviews.save(skipped)
-            transaction.reviews.save(held)
-            transaction.reviews.save(held.completed(ANN.id, held.version))
+            transaction.reviews.save(task)
+            transaction.reviews.save(held_task)
+            transaction.reviews.save(held_task.completed(ANN.id, held_task.version))
             transaction.reviews.annotate(annotation)
         return waiting.prediction
 
@@ -102,8 +102,10 @@ class Archive(Clinic):
         reason = Reason.ABOVE_THRESHOLD if decision is Decision.AUTO else Reason.BELOW_THRESHOLD
         answer = {"labels": ["fever"]}
         document = Document(name, "fever, no cough", metadata={"ward": "west"}, answer=answer)
-        made = prediction(document=document, decision=decision, reason=reason, created_at=NOW - age)
-        return made._replace(id=real_id(age, self.number()))
+        new_prediction = prediction(
+            document=document, decision=decision, reason=reason, created_at=NOW - age
+        )
+        return new_prediction._replace(id=real_id(age, self.number()))
 
 
 @pytest.fixture
@@ -127,16 +129,16 @@ def test_texts_of_sent_documents_go_after_their_time(archive: Archive) -> None:
 def test_whatever_people_reviewed_stays_unless_the_setting_says_otherwise(
     archive: Archive,
 ) -> None:
-    done = archive.reviewed(100 * DAY)
+    prediction = archive.reviewed(100 * DAY)
     assert archive.purge() == 0
-    assert archive.read(done) == done
+    assert archive.read(prediction) == prediction
     assert archive.purge_all() == 1
-    assert archive.read(done) == without_words(done)
+    assert archive.read(prediction) == without_words(prediction)
     with archive.begin(read_only=True) as transaction:
-        (annotation,) = transaction.reviews.annotations_of(done.id)
-        (reviewed,) = transaction.reviews.page(state=None, reason=None, after=None, limit=9).items
+        (annotation,) = transaction.reviews.annotations_of(prediction.id)
+        (task,) = transaction.reviews.page(state=None, reason=None, after=None, limit=9).items
     assert (annotation.comment, annotation.labels) == (None, ("a",))
-    assert [skip.reason for skip in reviewed.skips] == ["purged"]
+    assert [skip.reason for skip in task.skips] == ["purged"]
 
 
 def test_what_waits_for_a_person_keeps_its_text(archive: Archive) -> None:
@@ -154,8 +156,8 @@ def test_a_long_past_is_purged_in_parts(archive: Archive, monkeypatch: pytest.Mo
 
 
 def test_answers_of_receivers_go_too(archive: Archive) -> None:
-    sent = archive.sent(31 * DAY)
-    message = sent_message(sent, real_id(31 * DAY, archive.number()))
+    prediction = archive.sent(31 * DAY)
+    message = sent_message(prediction, real_id(31 * DAY, archive.number()))
     told = endpoint()
     under_way = delivery(message, told)
     old, young = (
@@ -174,56 +176,63 @@ def test_answers_of_receivers_go_too(archive: Archive) -> None:
         transaction.deliveries.log([old, young])
     archive.purge()
     with archive.begin(read_only=True) as transaction:
-        kept = transaction.deliveries.attempts(under_way.id)
-    assert [one.answer.excerpt for one in kept] == ["", "fever? what fever"]
-    assert [one.answer.status for one in kept] == [500, 500]
+        attempts = transaction.deliveries.attempts(under_way.id)
+    assert [one.answer.excerpt for one in attempts] == ["", "fever? what fever"]
+    assert [one.answer.status for one in attempts] == [500, 500]
 
 
 @ON_BOTH
 def test_a_document_is_forgotten_on_request_whatever_its_state(archive: Archive) -> None:
-    sent, waiting = archive.sent(DAY, "note-7"), archive.queued(DAY, "note-7").prediction
+    prediction, waiting = archive.sent(DAY, "note-7"), archive.queued(DAY, "note-7").prediction
     other = archive.sent(DAY, "note-8")
     assert archive.erase(ADMIN, "note-7") == 2
-    for one in (sent, waiting):
-        kept = archive.read(one)
-        assert kept == one._replace(document=Document())
+    for one in (prediction, waiting):
+        kept_prediction = archive.read(one)
+        assert kept_prediction == one._replace(document=Document())
     assert archive.read(other) == other
     assert archive.erase(ADMIN, "note-7") == 0
     assert archive.actions() == ["document.erased"] * 2
 
 
 def test_messages_forget_the_document_whether_they_have_arrived_or_not(archive: Archive) -> None:
-    arrived, pending = (archive.sent(DAY, "note-7") for _ in range(2))
+    prediction, pending = (archive.sent(DAY, "note-7") for _ in range(2))
     told = endpoint()
-    messages = [sent_message(one, real_id(DAY, archive.number())) for one in (arrived, pending)]
+    messages = [sent_message(one, real_id(DAY, archive.number())) for one in (prediction, pending)]
     with archive.begin() as transaction:
         transaction.endpoints.add(told)
         for message, state in zip(messages, ("delivered", "pending"), strict=True):
             transaction.outbox.add(message)
             ends = None if state == "pending" else NOW
-            made = delivery(message, told, state=DeliveryState(state), finished_at=ends)
-            transaction.deliveries.add([made])
+            new_delivery = delivery(message, told, state=DeliveryState(state), finished_at=ends)
+            transaction.deliveries.add([new_delivery])
         transaction.outbox.mark_routed([message.id for message in messages], NOW)
     archive.erase(ADMIN, "note-7")
     with archive.begin(read_only=True) as transaction:
-        listed = transaction.outbox.unacknowledged(arrived.client_id, after=None, limit=9).items
-    assert {message.data["prediction_id"] for message in listed} == {arrived.id, pending.id}
-    assert [message.data["document_id"] for message in listed] == [None, None]
-    assert {message.document_key for message in listed} == {arrived.id}  # still in order
+        listed_messages = transaction.outbox.unacknowledged(
+            prediction.client_id, after=None, limit=9
+        ).items
+    assert {message.data["prediction_id"] for message in listed_messages} == {
+        prediction.id,
+        pending.id,
+    }
+    assert [message.data["document_id"] for message in listed_messages] == [None, None]
+    assert {message.document_key for message in listed_messages} == {
+        prediction.id
+    }  # still in order
 
 
 def test_an_erased_document_takes_the_comment_of_a_decision_under_way_with_it(
     archive: Archive,
 ) -> None:
-    held = archive.queued(DAY).claimed(ANN.id, NOW, DAY)
+    task = archive.queued(DAY).claimed(ANN.id, NOW, DAY)
     decision = HeldDecision(("a",), "the fever is high", "Ann", NOW, NOW + DAY)
     with archive.begin() as transaction:
-        transaction.reviews.save(held.decided(ANN.id, held.version, decision, DAY))
+        transaction.reviews.save(task.decided(ANN.id, task.version, decision, DAY))
     archive.erase(ADMIN, "note-1")
     with archive.begin(read_only=True) as transaction:
-        kept = transaction.reviews.get(held.id)
-    assert kept is not None
-    assert kept.decision == replace(decision, comment=None)
+        kept_task = transaction.reviews.get(task.id)
+    assert kept_task is not None
+    assert kept_task.decision == replace(decision, comment=None)
 
 
 @pytest.mark.parametrize("name", ["", "a\x00"])

@@ -62,14 +62,14 @@ def clinic(begin: Transactions, tmp_path: Path) -> Clinic:
 def ended_job(
     clinic: Clinic, kind: str, state: JobState = JobState.SUCCEEDED, **payload: object
 ) -> Job:
-    ended = None if state in {JobState.QUEUED, JobState.RUNNING} else NOW
-    made = Job(
+    instant = None if state in {JobState.QUEUED, JobState.RUNNING} else NOW
+    job = Job(
         prediction().id, kind, None, NOW, NOW, payload, state,
-        finished_at=ended, owner_id=CLIENT.id,
+        finished_at=instant, owner_id=CLIENT.id,
     )  # fmt: skip
     with clinic.begin() as transaction:
-        assert transaction.jobs.enqueue(made)
-    return made
+        assert transaction.jobs.enqueue(job)
+    return job
 
 
 def write(clinic: Clinic, name: str, content: bytes) -> None:
@@ -95,11 +95,11 @@ def claimed(clinic: Clinic) -> Job:
 
 def run_traces(clinic: Clinic) -> int:
     """Do the work of the worker; return how many jobs there were."""
-    done = 0
+    count = 0
     while (job := clinic.jobs.claim([ERASE_TRACES])) is not None:
         clinic.jobs.succeed(job, clinic.texts.erase_traces(job, Progress()))
-        done += 1
-    return done
+        count += 1
+    return count
 
 
 def found(clinic: Clinic) -> list[str]:
@@ -117,24 +117,24 @@ def everywhere(clinic: Clinic, name: str | None = f"{MARK}-17") -> Prediction:
     """Let a document leave traces wherever one can."""
     document = Document(name, f"the {MARK} is high " * 500, metadata={"ward": MARK})
     waiting = task(prediction(document=document))
-    made = waiting.prediction
+    new_prediction = waiting.prediction
     key = IdempotencyKey(f"{MARK}-key", f"digest of {MARK}")
     told = endpoint()
-    message = sent_message(made, prediction().id)
+    message = sent_message(new_prediction, prediction().id)
     under_way = delivery(message, told)
-    held = waiting.claimed(ANN.id, NOW, timedelta(0)).skipped(ANN.id, f"says {MARK}", NOW)
-    again = held.claimed("ben", NOW, timedelta(0))
+    held_task = waiting.claimed(ANN.id, NOW, timedelta(0)).skipped(ANN.id, f"says {MARK}", NOW)
+    again = held_task.claimed("ben", NOW, timedelta(0))
     decision = HeldDecision(("a",), f"draft about {MARK}", "Ben", NOW, NOW)
     with clinic.begin() as transaction:
-        transaction.predictions.add_all([(made, Submission(CLIENT, document, key))])
+        transaction.predictions.add_all([(new_prediction, Submission(CLIENT, document, key))])
         transaction.reviews.add(waiting)
-        transaction.reviews.save(held)
+        transaction.reviews.save(held_task)
         transaction.reviews.save(again.decided("ben", again.version, decision, timedelta(0)))
         transaction.reviews.annotate(
             Annotation(
                 id=prediction().id,
                 task_id=waiting.id,
-                prediction_id=made.id,
+                prediction_id=new_prediction.id,
                 reviewer=ANN.id,
                 labels=("a",),
                 comment=f"the {MARK} again",
@@ -156,28 +156,28 @@ def everywhere(clinic: Clinic, name: str | None = f"{MARK}-17") -> Prediction:
     )
     other = prediction().id
     rows = [
-        {"line": 1, "prediction": {"id": made.id, "document_id": name or MARK}},
+        {"line": 1, "prediction": {"id": new_prediction.id, "document_id": name or MARK}},
         {"line": 2, "prediction": {"id": other, "document_id": "other"}},
     ]
     lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
     write(clinic, f"jobs/{scoring.id}/result/00000000.jsonl", lines)
     table = io.StringIO(newline="")
     csv.writer(table).writerows(
-        [["id", "text"], [made.id, f"two\nlines of {MARK}"], [other, "other\nlines"]]
+        [["id", "text"], [new_prediction.id, f"two\nlines of {MARK}"], [other, "other\nlines"]]
     )
     write(clinic, f"jobs/{exporting.id}/result/00000000.csv", table.getvalue().encode())
-    return made
+    return new_prediction
 
 
 @ON_BOTH
 @pytest.mark.parametrize("named", ["document", "prediction"])
 def test_nothing_of_an_erased_document_is_found(clinic: Clinic, named: str) -> None:
-    made = everywhere(clinic, f"{MARK}-17" if named == "document" else None)
+    prediction = everywhere(clinic, f"{MARK}-17" if named == "document" else None)
     assert found(clinic)
     if named == "document":
         assert erase(clinic) == 1
     else:
-        assert clinic.texts.erase(SYSTEM, prediction_id=made.id).predictions == 1
+        assert clinic.texts.erase(SYSTEM, prediction_id=prediction.id).predictions == 1
     assert run_traces(clinic) == 1
     assert found(clinic) == []
     (jsonl,) = folder(clinic).rglob("*.jsonl")
@@ -189,28 +189,28 @@ def test_nothing_of_an_erased_document_is_found(clinic: Clinic, named: str) -> N
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_upload_that_failed_loses_the_line(clinic: Clinic, packed: bool) -> None:
-    failed = ended_job(clinic, SCORING, JobState.FAILED)
-    name = f"jobs/{failed.id}/upload/documents"
+    job = ended_job(clinic, SCORING, JobState.FAILED)
+    name = f"jobs/{job.id}/upload/documents"
     lines = b'{"text": "a"}\n{"text": "%s"}\n{"text": "c"}\n' % MARK.encode()
     write(clinic, name, gzip.compress(lines) if packed else lines)
     document = Document(None, MARK)
-    made = prediction(document=document)
-    key = IdempotencyKey(f"{failed.id}\n2", "digest")
+    new_prediction = prediction(document=document)
+    key = IdempotencyKey(f"{job.id}\n2", "digest")
     with clinic.begin() as transaction:
-        transaction.predictions.add_all([(made, Submission(CLIENT, document, key))])
-    clinic.texts.erase(SYSTEM, prediction_id=made.id)
+        transaction.predictions.add_all([(new_prediction, Submission(CLIENT, document, key))])
+    clinic.texts.erase(SYSTEM, prediction_id=new_prediction.id)
     assert run_traces(clinic) == 1
-    kept = read(clinic, name)
-    kept = gzip.decompress(kept) if packed else kept
-    assert kept == b'{"text": "a"}\n\n{"text": "c"}\n'
+    content = read(clinic, name)
+    content = gzip.decompress(content) if packed else content
+    assert content == b'{"text": "a"}\n\n{"text": "c"}\n'
 
 
 def test_files_of_jobs_under_way_are_looked_at_again(clinic: Clinic) -> None:
-    made = everywhere(clinic)
+    prediction = everywhere(clinic)
     under_way = ended_job(clinic, EXPORT, JobState.QUEUED, wanted={"what": "predictions"})
     erase(clinic)
     assert run_traces(clinic) == 1
-    row = json.dumps({"id": made.id, "text": MARK}).encode()
+    row = json.dumps({"id": prediction.id, "text": MARK}).encode()
     write(clinic, f"jobs/{under_way.id}/result/00000000.jsonl", row + b"\n")
     with clinic.begin() as transaction:
         transaction.jobs.change(under_way.cancelled(NOW))
@@ -223,12 +223,12 @@ def test_files_of_jobs_under_way_are_looked_at_again(clinic: Clinic) -> None:
 
 
 def test_a_job_that_stops_within_a_file_leaves_it_whole(clinic: Clinic) -> None:
-    exported = ended_job(clinic, EXPORT, wanted={"what": "predictions"})
-    made = prediction(document=Document("note-17", MARK))
+    exported_job = ended_job(clinic, EXPORT, wanted={"what": "predictions"})
+    new_prediction = prediction(document=Document("note-17", MARK))
     with clinic.begin() as transaction:
-        add_predictions(transaction, made)
-    name = f"jobs/{exported.id}/result/00000000.jsonl"
-    write(clinic, name, b"a\n" * 9 + json.dumps({"id": made.id}).encode() + b"\n")
+        add_predictions(transaction, new_prediction)
+    name = f"jobs/{exported_job.id}/result/00000000.jsonl"
+    write(clinic, name, b"a\n" * 9 + json.dumps({"id": new_prediction.id}).encode() + b"\n")
     before = read(clinic, name)
     erase(clinic, "note-17")
     job = claimed(clinic)
@@ -261,15 +261,17 @@ class Meeting(FolderOrObjectFiles):
 
 def two_erased(clinic: Clinic) -> tuple[str, list[str]]:
     """Erase two documents of one exported file; return its name and their marks."""
-    exported = ended_job(clinic, EXPORT, wanted={"what": "predictions"})
-    made = [prediction(document=Document(f"note-{n}", MARK)) for n in range(3)]
+    job = ended_job(clinic, EXPORT, wanted={"what": "predictions"})
+    predictions = [prediction(document=Document(f"note-{n}", MARK)) for n in range(3)]
     with clinic.begin() as transaction:
-        add_predictions(transaction, *made)
-    name = f"jobs/{exported.id}/result/00000000.jsonl"
-    write(clinic, name, b"".join(json.dumps({"id": one.id}).encode() + b"\n" for one in made))
-    for one in made[:2]:
+        add_predictions(transaction, *predictions)
+    name = f"jobs/{job.id}/result/00000000.jsonl"
+    write(
+        clinic, name, b"".join(json.dumps({"id": one.id}).encode() + b"\n" for one in predictions)
+    )
+    for one in predictions[:2]:
         clinic.texts.erase(SYSTEM, prediction_id=one.id)
-    return name, [one.id for one in made]
+    return name, [one.id for one in predictions]
 
 
 @ON_BOTH
@@ -307,17 +309,17 @@ def short_cells() -> Iterator[int]:
 
 
 def test_a_cell_of_any_length_is_no_obstacle(clinic: Clinic, short_cells: int) -> None:
-    made = everywhere(clinic)
-    exported = ended_job(clinic, EXPORT, wanted={"what": "predictions"})
+    new_prediction = everywhere(clinic)
+    job = ended_job(clinic, EXPORT, wanted={"what": "predictions"})
     other = prediction().id
     rows = [
         [other, 'says ""\n"' + "x" * (short_cells + 1)],
-        [made.id, f"\n{MARK}" + '\n"",' * short_cells],
+        [new_prediction.id, f"\n{MARK}" + '\n"",' * short_cells],
         [other, "last"],
     ]
     table = io.StringIO(newline="")
     csv.writer(table).writerows(rows)
-    name = f"jobs/{exported.id}/result/00000000.csv"
+    name = f"jobs/{job.id}/result/00000000.csv"
     write(clinic, name, table.getvalue().encode())
     erase(clinic)
     assert run_traces(clinic) == 1
@@ -328,12 +330,12 @@ def test_a_cell_of_any_length_is_no_obstacle(clinic: Clinic, short_cells: int) -
 
 
 def test_what_a_dead_writer_left_is_deleted(clinic: Clinic) -> None:
-    made = everywhere(clinic)
-    exported = ended_job(clinic, EXPORT, JobState.FAILED, wanted={"what": "predictions"})
-    draft = folder(clinic) / f"jobs/{exported.id}/result/00000000.csv.incoming"
+    prediction = everywhere(clinic)
+    job = ended_job(clinic, EXPORT, JobState.FAILED, wanted={"what": "predictions"})
+    draft = folder(clinic) / f"jobs/{job.id}/result/00000000.csv.incoming"
     draft.parent.mkdir(parents=True)
-    draft.write_text(f'{made.id},"cut off\nin {MARK}')
-    assert clinic.disk.names(f"jobs/{exported.id}/result") == []
+    draft.write_text(f'{prediction.id},"cut off\nin {MARK}')
+    assert clinic.disk.names(f"jobs/{job.id}/result") == []
     erase(clinic)
     run_traces(clinic)
     assert found(clinic) == []
@@ -354,8 +356,8 @@ class Broken(FolderOrObjectFiles):
 
 @ON_BOTH
 def test_a_file_that_cannot_be_cleaned_keeps_no_other_from_it(clinic: Clinic) -> None:
-    broken = [ended_job(clinic, EXPORT, wanted={"what": "predictions"}) for _ in range(3)]
-    names = [f"jobs/{job.id}/result/00000000.jsonl" for job in broken]
+    jobs = [ended_job(clinic, EXPORT, wanted={"what": "predictions"}) for _ in range(3)]
+    names = [f"jobs/{job.id}/result/00000000.jsonl" for job in jobs]
     for name in names:
         write(clinic, name, b"{}\n")
     everywhere(clinic)  # whose files come later
@@ -365,10 +367,10 @@ def test_a_file_that_cannot_be_cleaned_keeps_no_other_from_it(clinic: Clinic) ->
     texts.erase(SYSTEM, document_id=f"{MARK}-17")
     job = claimed(clinic)
     progress = Progress()
-    with pytest.raises(TracesLeft) as refused:
+    with pytest.raises(TracesLeft) as error:
         texts.erase_traces(job, progress)
-    assert all(name in refused.value.detail for name in names)
-    assert MARK not in refused.value.detail
+    assert all(name in error.value.detail for name in names)
+    assert MARK not in error.value.detail
     assert found(clinic) == []
     # Another attempt looks at these files only, and is an attempt for good if it gets no further.
     again = job.advanced(progress.state)
@@ -398,8 +400,8 @@ class Closed(FolderOrObjectFiles):
 
 
 def test_a_folder_of_another_kind_keeps_no_file_from_it(clinic: Clinic) -> None:
-    broken = [ended_job(clinic, EXPORT, wanted={"what": "predictions"}) for _ in range(4)]
-    results = [f"jobs/{job.id}/result" for job in broken]
+    jobs = [ended_job(clinic, EXPORT, wanted={"what": "predictions"}) for _ in range(4)]
+    results = [f"jobs/{job.id}/result" for job in jobs]
     root = folder(clinic)
     # A folder in place of a file, of a draft, a file in place of a folder, and a closed folder.
     (root / results[0] / "00000000.csv").mkdir(parents=True)
@@ -412,26 +414,26 @@ def test_a_folder_of_another_kind_keeps_no_file_from_it(clinic: Clinic) -> None:
     write(clinic, f"{results[1]}/00000001.jsonl", b"{}\n")
     texts = replace(clinic.texts, files=Closed(root, results[3]))
     texts.erase(SYSTEM, document_id=f"{MARK}-17")
-    with pytest.raises(TracesLeft) as refused:
+    with pytest.raises(TracesLeft) as error:
         texts.erase_traces(claimed(clinic), Progress())
-    assert all(name in refused.value.detail for name in results)
-    assert MARK not in refused.value.detail
+    assert all(name in error.value.detail for name in results)
+    assert MARK not in error.value.detail
     assert found(clinic) == []
 
 
 def test_a_damaged_upload_is_cleaned_as_far_as_it_goes(clinic: Clinic) -> None:
-    failed = ended_job(clinic, SCORING, JobState.FAILED)
-    name = f"jobs/{failed.id}/upload/documents"
-    packed = gzip.compress(b'{"text": "a"}\n{"text": "%s"}\n' % MARK.encode())
-    write(clinic, name, packed + gzip.compress(b'{"text": "c"}\n')[:-3])
+    failed_job = ended_job(clinic, SCORING, JobState.FAILED)
+    name = f"jobs/{failed_job.id}/upload/documents"
+    content = gzip.compress(b'{"text": "a"}\n{"text": "%s"}\n' % MARK.encode())
+    write(clinic, name, content + gzip.compress(b'{"text": "c"}\n')[:-3])
     document = Document(None, MARK)
-    made = prediction(document=document)
+    new_prediction = prediction(document=document)
     with clinic.begin() as transaction:
-        key = IdempotencyKey(f"{failed.id}\n2", "digest")
-        transaction.predictions.add_all([(made, Submission(CLIENT, document, key))])
-    clinic.texts.erase(SYSTEM, prediction_id=made.id)
+        key = IdempotencyKey(f"{failed_job.id}\n2", "digest")
+        transaction.predictions.add_all([(new_prediction, Submission(CLIENT, document, key))])
+    clinic.texts.erase(SYSTEM, prediction_id=new_prediction.id)
     # Beside it lies a file that cannot be cleaned: another attempt gets no further.
-    (folder(clinic) / f"jobs/{failed.id}/result/0.jsonl").mkdir(parents=True)
+    (folder(clinic) / f"jobs/{failed_job.id}/result/0.jsonl").mkdir(parents=True)
     job, progress = claimed(clinic), Progress()
     for number in range(3):
         with pytest.raises(TracesLeft):
@@ -442,10 +444,10 @@ def test_a_damaged_upload_is_cleaned_as_far_as_it_goes(clinic: Clinic) -> None:
 
 
 def test_an_export_of_the_audit_trail_stays_whole(clinic: Clinic) -> None:
-    made = everywhere(clinic)
-    exported = ended_job(clinic, EXPORT, wanted={"what": "audit-events"})
-    name = f"jobs/{exported.id}/result/00000000.jsonl"
-    row = json.dumps({"subject": made.id, "action": "prediction.created"}).encode() + b"\n"
+    prediction = everywhere(clinic)
+    job = ended_job(clinic, EXPORT, wanted={"what": "audit-events"})
+    name = f"jobs/{job.id}/result/00000000.jsonl"
+    row = json.dumps({"subject": prediction.id, "action": "prediction.created"}).encode() + b"\n"
     write(clinic, name, row)
     erase(clinic)
     run_traces(clinic)

@@ -40,27 +40,27 @@ def clinic() -> Clinic:
 
 def guess(clinic: Clinic, n: int, *, login: str = "ann", address: str = "198.51.{}.{}") -> int:
     """Guess as soon as it is allowed, each time from elsewhere; return how many were checked."""
-    checked = 0
+    count = 0
     for number in range(n):
         where = address.format(number // 250, number % 250)
         try:
             clinic.sessions.sign_in(login, f"wrong {number}", visitor=ANONYMOUS.calling_from(where))
         except WrongPassword:
-            checked += 1
+            count += 1
         except TooManyRequests as refused:
             if refused.retry_after_s <= 900:
                 clinic.now.advance(seconds=refused.retry_after_s)
-    return checked
+    return count
 
 
 def test_guesses_are_slowed_and_then_stopped_without_a_look_at_the_password(clinic: Clinic) -> None:
     assert guess(clinic, ACCOUNT_BACKOFF.free) == ACCOUNT_BACKOFF.free
-    checked = len(clinic.passwords.checked)
-    with pytest.raises(TooManyRequests) as refused:
+    count = len(clinic.passwords.checked)
+    with pytest.raises(TooManyRequests) as error:
         enter(clinic)  # the right one, too early
-    assert 0 < refused.value.retry_after_s <= 2
-    assert len(clinic.passwords.checked) == checked
-    clinic.now.advance(seconds=refused.value.retry_after_s)
+    assert 0 < error.value.retry_after_s <= 2
+    assert len(clinic.passwords.checked) == count
+    clinic.now.advance(seconds=error.value.retry_after_s)
     enter(clinic)
     with pytest.raises(WrongPassword):  # the count starts over
         enter(clinic, "wrong")
@@ -102,15 +102,15 @@ def test_whoever_signed_in_before_gets_in_past_the_guesses_of_strangers(clinic: 
 
 def test_a_device_that_guesses_is_slowed_and_then_counts_as_a_stranger(clinic: Clinic) -> None:
     guess(clinic, MANY)
-    checked = 0
+    count = 0
     for _ in range(200):
         try:
             clinic.sessions.sign_in("ann", "wrong", visitor=FROM_HERE, device=KNOWN)
         except WrongPassword:
-            checked += 1
+            count += 1
         except TooManyRequests as refused:
             clinic.now.advance(seconds=min(refused.retry_after_s, 900))
-    assert checked == DEVICE_BACKOFF.most == 10
+    assert count == DEVICE_BACKOFF.most == 10
 
 
 def test_the_device_of_one_person_opens_no_way_to_another(clinic: Clinic) -> None:
@@ -147,17 +147,17 @@ def test_guesses_of_the_present_password_are_slowed_and_leave_a_line(clinic: Cli
     def change(opened: object, old: str, new: str = "another long password") -> None:
         clinic.sessions.change_password(opened.caller, opened.session, old, new)
 
-    checked = 0
+    count = 0
     for _ in range(200):
         try:
             change(stolen, "wrong")
         except WrongPassword:
-            checked += 1
+            count += 1
         except TooManyRequests as refused:
             clinic.now.advance(seconds=min(refused.retry_after_s, 900))
-    assert checked == CHANGE_BACKOFF.most
+    assert count == CHANGE_BACKOFF.most
     refused = [event for event in events(clinic) if event[0] == "person.password_refused"]
-    assert len(refused) == checked
+    assert len(refused) == count
     for _ in range(CHANGE_BACKOFF.free + 1):  # the right password, a weak new one
         with pytest.raises(InvalidRequest):
             change(mine, PASSWORD, "short")

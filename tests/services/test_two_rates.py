@@ -29,8 +29,8 @@ def aimed_office(begin: Transactions) -> Office:
 
 
 def audited(predictions: list[Prediction]) -> float:
-    drawn = [one.selection.role is AuditRole.CERTIFICATION for one in predictions]
-    return sum(drawn) / len(drawn)
+    results = [one.selection.role is AuditRole.CERTIFICATION for one in predictions]
+    return sum(results) / len(results)
 
 
 def attempt(office: Office) -> Certification:
@@ -61,14 +61,14 @@ def test_audits_are_aimed_once_confidences_tell_what_could_be_sent(office: Offic
 
 def test_all_agreements_in_the_rest_are_read_again() -> None:
     office = aimed_office(Database())
-    made = office.predict(*["0.9"] * 40, *["0.3"] * 60)
+    predictions = office.predict(*["0.9"] * 40, *["0.3"] * 60)
     office.read()
     with office.begin(read_only=True) as transaction:
-        stored = transaction.evidence.recent(100, with_content=False)
-    names = {one.id: one.selection.in_rest for one in made}
+        checks = transaction.evidence.recent(100, with_content=False)
+    names = {one.id: one.selection.in_rest for one in predictions}
     rates = {
         names[each.id]: each.reread_rate
-        for each in stored
+        for each in checks
         if each.id in names and each.auditor_agrees is not None
     }
     assert rates[True] == 1.0

@@ -69,10 +69,10 @@ def test_private_addresses_are_taken_where_the_settings_allow_them(clinic: Clini
 def test_the_grace_of_a_rotation_is_a_setting(clinic: Clinic) -> None:
     hook, old = service(clinic).add(ADMIN, WANTED)
     hooks = service(clinic, new_secret=lambda: "whsec_bmV3", grace=timedelta(minutes=5))
-    rotated, new = hooks.rotate_secret(ADMIN, hook.id)
+    endpoint, new = hooks.rotate_secret(ADMIN, hook.id)
     now = clinic.now()
-    assert rotated.signing(now) == (new, old)
-    assert rotated.signing(now + timedelta(minutes=5)) == (new,)
+    assert endpoint.signing(now) == (new, old)
+    assert endpoint.signing(now + timedelta(minutes=5)) == (new,)
 
 
 @pytest.fixture
@@ -111,9 +111,9 @@ def messages(clinic: Clinic) -> list[Message]:
 def test_a_sent_set_leaves_one_message_and_a_reviewed_one_none(clinic: Clinic) -> None:
     predict(clinic, "0.9")
     predict(clinic, "0.1")
-    (told,) = messages(clinic)
-    (sent, _) = clinic.contents.predictions.values()
-    assert (told.type, told.data["prediction_id"]) == ("prediction.auto_sent", sent.id)
+    (message,) = messages(clinic)
+    (prediction, _) = clinic.contents.predictions.values()
+    assert (message.type, message.data["prediction_id"]) == ("prediction.auto_sent", prediction.id)
 
 
 def test_a_repeated_request_tells_once(clinic: Clinic) -> None:
@@ -129,11 +129,11 @@ def test_a_completed_review_leaves_one_message_however_often_it_is_sent(clinic: 
     task = clinic.claimed()
     for _ in range(2):
         clinic.reviews.complete(ANN, task.id, ["a"], "no b", task.version)
-    (told,) = messages(clinic)
-    assert told.type is MessageType.REVIEW_COMPLETED
-    assert told.data["labels"] == ["a"]
-    assert "no b" not in str(told.data)
-    assert told.document_key == f"{CLIENT.id}/note-1"
+    (message,) = messages(clinic)
+    assert message.type is MessageType.REVIEW_COMPLETED
+    assert message.data["labels"] == ["a"]
+    assert "no b" not in str(message.data)
+    assert message.document_key == f"{CLIENT.id}/note-1"
 
 
 def test_each_endpoint_gets_what_it_wants(clinic: Clinic) -> None:
@@ -194,11 +194,11 @@ def test_messages_that_come_while_others_are_routed_wait_for_the_next_round(clin
 
 
 def test_nobody_waits_for_a_courier_that_has_nothing_to_write(clinic: Clinic) -> None:
-    slow, disabled = add(clinic), add(clinic)
+    slow, endpoint = add(clinic), add(clinic)
     predict(clinic, "0.9", "note-1")
     predict(clinic, "0.8", "note-1")
     assert len(claim(clinic)) == 2  # the second ones wait for them
-    clinic.webhooks.change(ADMIN, disabled.id, EndpointChange(disabled.url, enabled=False))
+    clinic.webhooks.change(ADMIN, endpoint.id, EndpointChange(endpoint.url, enabled=False))
     with clinic.begin():  # whoever wants to write now has to wait
         assert claim(clinic) == []
         clinic.now.advance(seconds=60)
@@ -244,11 +244,11 @@ def test_an_endpoint_that_is_gone_is_disabled_and_its_message_waits(clinic: Clin
     predict(clinic, "0.9")
     predict(clinic, "0.8")
     parcels = [parcel for parcel in claim(clinic) if parcel.endpoint.id == hook.id]
-    recorded = record(clinic, *parcels, status=410)
-    assert {delivery.state for delivery in recorded} == {DeliveryState.PENDING}
-    stored = clinic.contents.endpoints
-    assert stored[hook.id].disabled_because == "it answered 410 Gone"
-    assert stored[other.id].enabled
+    deliveries = record(clinic, *parcels, status=410)
+    assert {delivery.state for delivery in deliveries} == {DeliveryState.PENDING}
+    endpoints = clinic.contents.endpoints
+    assert endpoints[hook.id].disabled_because == "it answered 410 Gone"
+    assert endpoints[other.id].enabled
     assert clinic.actions().count("webhook.disabled") == 1
     clinic.now.advance(days=9)
     assert {parcel.endpoint.id for parcel in claim(clinic)} == {other.id}
@@ -284,8 +284,8 @@ def test_a_message_that_was_not_sent_has_not_failed_and_can_be_claimed_at_once(
     add(clinic)
     predict(clinic, "0.9")
     (parcel,) = claim(clinic)
-    (returned,) = clinic.webhooks.record([(parcel.delivery, None)])
-    assert (returned.attempt, returned.lease_expires_at) == (0, None)
+    (delivery,) = clinic.webhooks.record([(parcel.delivery, None)])
+    assert (delivery.attempt, delivery.lease_expires_at) == (0, None)
     assert clinic.contents.attempts == {}
     (again,) = claim(clinic)
     assert again.delivery.attempt == 1
@@ -307,6 +307,6 @@ def test_a_call_acknowledges_a_thousand_messages_at_most(clinic: Clinic) -> None
     acknowledge = clinic.webhooks.acknowledge
     ids = [clinic.new_id() for _ in range(1_001)]
     assert acknowledge(CLIENT, ids[:1_000]) == 0
-    with pytest.raises(errors.InvalidRequest) as refused:
+    with pytest.raises(errors.InvalidRequest) as error:
         acknowledge(CLIENT, ids)
-    assert [fault.pointer for fault in refused.value.faults] == ["/ids"]
+    assert [fault.pointer for fault in error.value.faults] == ["/ids"]

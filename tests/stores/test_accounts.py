@@ -66,9 +66,9 @@ def test_an_account_is_found_by_id_login_and_provider_and_changed(begin: Transac
         assert transaction.people.by_external_id("https://id.example subject-7") == bob
         assert transaction.people.by_external_id("other") is None
         assert transaction.people.all() == transaction.people.all(for_update=True) == [ann, bob]
-        changed = replace(ann, name="A", role=Role.AUDITOR, password=None, disabled_at=START)
-        transaction.people.save(changed)
-        assert transaction.people.get(ann.id) == changed
+        changed_person = replace(ann, name="A", role=Role.AUDITOR, password=None, disabled_at=START)
+        transaction.people.save(changed_person)
+        assert transaction.people.get(ann.id) == changed_person
 
 
 def test_a_login_name_belongs_to_one_person(begin: Transactions) -> None:

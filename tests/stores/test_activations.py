@@ -37,8 +37,8 @@ def id_at(since_start: timedelta) -> str:
 
 
 def made(since_start: timedelta, scorer: Scorer = OWN) -> Prediction:
-    scored = scored_set()._replace(**scorer._asdict())
-    return prediction()._replace(id=id_at(since_start), scored=scored)
+    score = scored_set()._replace(**scorer._asdict())
+    return prediction()._replace(id=id_at(since_start), scored=score)
 
 
 def store(begin: Transactions, *found: Prediction) -> None:
@@ -63,8 +63,8 @@ def recent(transaction: Transaction) -> list[str]:
 
 
 def reviewed(transaction: Transaction) -> list[str]:
-    found = transaction.evidence.of_model(MODEL.version, limit=9)
-    return [one.id for one in found]
+    checks = transaction.evidence.of_model(MODEL.version, limit=9)
+    return [one.id for one in checks]
 
 
 def test_of_a_model_that_never_served_all_is_read(begin: Transactions) -> None:
@@ -94,8 +94,8 @@ def test_a_calibrator_made_nothing_before_it_first_served(begin: Transactions) -
     with begin() as transaction:
         for at, wanted in ((3, LEARNT.id), (4, None), (5, LEARNT.id)):
             transaction.calibrations.activate(MODEL.id, wanted, START, id_at(at * HOUR))
-    learnt = Scorer(MODEL.version, LEARNT.version)
-    store(begin, *(made(at * HOUR, learnt) for at in (2, 3.5, 6)), made(4.5 * HOUR))
+    scorer = Scorer(MODEL.version, LEARNT.version)
+    store(begin, *(made(at * HOUR, scorer) for at in (2, 3.5, 6)), made(4.5 * HOUR))
     with begin(read_only=True) as transaction:
-        assert len(transaction.certifications.unaudited(learnt, limit=9)) == 2
+        assert len(transaction.certifications.unaudited(scorer, limit=9)) == 2
         assert len(transaction.certifications.unaudited(OWN, limit=9)) == 1

@@ -44,9 +44,9 @@ def test_groups_come_back_as_they_were_stored_and_by_id(begin: Transactions) -> 
         for group in (CODERS, other, later):
             transaction.annotators.save_group(group)
     with begin(read_only=True) as transaction:
-        found = transaction.annotators.groups()
-        assert [one.id for one in found] == ["b-team", "coders", "default"]
-        assert found[:2] == [other, later]
+        groups = transaction.annotators.groups()
+        assert [one.id for one in groups] == ["b-team", "coders", "default"]
+        assert groups[:2] == [other, later]
 
 
 @pytest.mark.parametrize("version", [1, 3])
@@ -84,9 +84,9 @@ def _say(
 
 
 def _predicted(transaction: Transaction, confidence: float, policy: str) -> ReviewTask:
-    made = prediction(confidence=confidence)._replace(policy_version=policy)
-    add_predictions(transaction, made)
-    return task(made)
+    new_prediction = prediction(confidence=confidence)._replace(policy_version=policy)
+    add_predictions(transaction, new_prediction)
+    return task(new_prediction)
 
 
 RIGHT, WRONG = ("a", "b"), ("c",)

@@ -19,19 +19,19 @@ _ids = FakeIds(0x2000_0000)
 def test_events_are_found_by_who_what_and_when(begin: Transactions) -> None:
     ann, bob = (Caller(n, n, Role.ADMIN) for n in ("ann", "bob"))
     hour = timedelta(hours=1)
-    made = [
+    events = [
         AuditEvent.by(ann, "key.created", "k", id=_ids(), at=START),
         AuditEvent.by(bob, "key.revoked", "k", id=_ids(), at=START + hour),
         AuditEvent.by(bob, "keyhole%", "x", id=_ids(), at=START + 2 * hour),
     ]
     with begin() as transaction:
-        transaction.audit_trail.add_all(made)
+        transaction.audit_trail.add_all(events)
 
     def found(**fields: object) -> list[int]:
-        wanted = EventFilter(**fields)
+        wanted_filter = EventFilter(**fields)
         with begin(read_only=True) as transaction:
-            items = transaction.audit_trail.page(wanted, after=None, limit=9).items
-        return [made.index(item) for item in items]
+            items = transaction.audit_trail.page(wanted_filter, after=None, limit=9).items
+        return [events.index(item) for item in items]
 
     assert found() == [2, 1, 0]
     assert found(actor_id="bob") == [2, 1]
@@ -48,9 +48,9 @@ def test_an_event_keeps_where_it_came_from(begin: Transactions) -> None:
     event = AuditEvent.by(caller, "session.begun", "x", id=_ids(), at=START)
     with begin() as transaction:
         transaction.audit_trail.add(event)
-        (kept,) = transaction.audit_trail.page(after=None, limit=1).items
-    assert kept == event
-    assert kept.address == "2001:db8::7"
+        (kept_event,) = transaction.audit_trail.page(after=None, limit=1).items
+    assert kept_event == event
+    assert kept_event.address == "2001:db8::7"
 
 
 def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
@@ -97,8 +97,8 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
         after: str | None = None
         with begin(read_only=True) as transaction:
             while True:
-                wanted = EventFilter(**fields)
-                page = transaction.audit_trail.page(wanted, after=after, limit=limit)
+                wanted_filter = EventFilter(**fields)
+                page = transaction.audit_trail.page(wanted_filter, after=after, limit=limit)
                 assert len(page.items) == limit or page.next_after is None
                 items += page.items
                 if page.next_after is None:
@@ -122,9 +122,9 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
     assert found(5, subject=expected[0].id) == [expected[0]]
     assert found(5, subject="nothing") == []
     with begin(read_only=True) as transaction:
-        told: list[AuditEvent] = []
+        events: list[AuditEvent] = []
         while page := transaction.history.events(
-            Span(), after=told[-1].id if told else None, limit=3
+            Span(), after=events[-1].id if events else None, limit=3
         ):
-            told += page
-    assert told == expected[::-1]
+            events += page
+    assert events == expected[::-1]

@@ -98,13 +98,15 @@ def test_a_trip_does_not_meet_a_change_of_policy_halfway(engine: Engine) -> None
     barrier = Barrier(2 * WRONG)
     change_policy = Policies(begin, utc_now, new_id).change
     audits = AuditPlan(certification_rate=1.0)
-    wanted = change(threshold=0.85, target_accuracy=0.8, audits=audits, reason="to change it")
+    wanted_change = change(
+        threshold=0.85, target_accuracy=0.8, audits=audits, reason="to change it"
+    )
 
     def together(call: Callable[[], object]) -> object:
         barrier.wait(timeout=120)
         return call()
 
-    calls: list[Callable[[], object]] = [lambda: change_policy(ADMIN, wanted, None)] * WRONG
+    calls: list[Callable[[], object]] = [lambda: change_policy(ADMIN, wanted_change, None)] * WRONG
     calls += [
         lambda lead=lead, task=task: complete(lead, task.id, ["c"], None, task.version)
         for lead, task in _leads(begin, WRONG)
@@ -216,17 +218,17 @@ def test_no_audit_is_lost_or_counted_twice_when_a_process_is_killed(
     assert other.wait() == 0
     with engine.connect() as connection:
         said = tables.annotations.c
-        ended = connection.execute(
+        count = connection.execute(
             select(func.count()).where(said.kind == ReviewKind.ADJUDICATION.value)
         ).scalar_one()
-    assert ended - len(acknowledged) in {0, 1}, "at most the one under way is not acknowledged"
+    assert count - len(acknowledged) in {0, 1}, "at most the one under way is not acknowledged"
     counts = building.breaker(begin, rule=RULE).get(SYSTEM).watch.counts()
     assert counts.audits == counts.wrong + counts.unfinished == 60
-    assert counts.wrong == ended
+    assert counts.wrong == count
     # The schedule sees, by its own rule, what the killed process counted.
-    tripped = building.breaker(begin, rule=RULE).watch()
-    assert tripped is not None
-    assert tripped.evidence.wrong == ended
+    trip = building.breaker(begin, rule=RULE).watch()
+    assert trip is not None
+    assert trip.evidence.wrong == count
 
 
 def _end_killed(process: "subprocess.Popen[str]") -> None:
@@ -240,20 +242,20 @@ def _end_killed(process: "subprocess.Popen[str]") -> None:
 
 def test_trips_and_resets_come_back_as_they_were_stored(begin: Transactions) -> None:
     first, second = trip(TripCause.STALE), trip()
-    ended = reset(first)
+    ended_reset = reset(first)
     with begin() as transaction:
         assert transaction.breakers.newest_trip() is None
         assert transaction.breakers.newest_reset() is None
         transaction.breakers.add(first)
-        transaction.breakers.close(ended)
+        transaction.breakers.close(ended_reset)
     with begin(read_only=True) as transaction:
         breakers = transaction.breakers
         assert breakers.newest_trip() == breakers.trip(first.id) == first
         assert breakers.newest_trip(sets_evidence_aside=True) is None
-        assert breakers.newest_reset() == ended
+        assert breakers.newest_reset() == ended_reset
         assert breakers.trip(second.id) is None
         assert breakers.trip("none") is None
-        assert breakers.history(5) == [(first, ended)]
+        assert breakers.history(5) == [(first, ended_reset)]
 
 
 def test_what_was_sent_is_counted_as_far_as_matters(begin: Transactions) -> None:

@@ -63,9 +63,9 @@ def test_a_text_that_was_changed_or_moved_does_not_open() -> None:
 
 
 def test_keys_do_not_show() -> None:
-    shown = repr(TextCipher([ONE]))
-    assert ONE.hex() not in shown
-    assert base64.b64encode(ONE).decode() not in shown
+    text = repr(TextCipher([ONE]))
+    assert ONE.hex() not in text
+    assert base64.b64encode(ONE).decode() not in text
 
 
 def test_keys_are_read_in_either_alphabet() -> None:
@@ -77,6 +77,6 @@ def test_keys_are_read_in_either_alphabet() -> None:
 
 @pytest.mark.parametrize("written", ["hunter2", "aHVudGVyMg==", "é" * 43, f"{'A' * 43}=,hunter2"])
 def test_a_bad_key_is_refused_without_being_quoted(written: str) -> None:
-    with pytest.raises(ValueError, match="32 bytes in base64") as refused:
+    with pytest.raises(ValueError, match="32 bytes in base64") as error:
         read_keys(written)
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(error.value)

@@ -76,8 +76,8 @@ def count(engine: Engine, table: str) -> int:
 def test_twenty_claims_at_once_get_twenty_tasks(begin: Transactions) -> None:
     expected = fill(begin, THREADS + 5)[:THREADS]
     claim = building.queue(begin, utc_now).claim
-    claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
-    assert sorted(one.id for one in claimed if one) == expected
+    tasks = at_once([lambda who=who: claim(who) for who in reviewers()])
+    assert sorted(one.id for one in tasks if one) == expected
 
 
 def test_twenty_reviewers_empty_the_queue_without_meeting(
@@ -131,13 +131,13 @@ def test_an_expired_lease_goes_to_one_of_many(begin: Transactions) -> None:
     (only,) = fill(begin, 1)
     now = FakeClock()
     claim = building.queue(begin, now).claim
-    lost = claim(ADMIN)
-    assert lost is not None
+    task = claim(ADMIN)
+    assert task is not None
     now.advance(hours=1)
-    claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
-    assert [one.id for one in claimed if one] == [only]
+    tasks = at_once([lambda who=who: claim(who) for who in reviewers()])
+    assert [one.id for one in tasks if one] == [only]
     with pytest.raises(errors.StaleVersion):
-        building.reviews(begin, now).complete(ADMIN, only, [], None, lost.version)
+        building.reviews(begin, now).complete(ADMIN, only, [], None, task.version)
 
 
 def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Transactions) -> None:
@@ -147,8 +147,8 @@ def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Transactio
 
     def window() -> str | None:
         with suppress(errors.TooManyLeases):
-            found = claim(who)
-            return found and found.id
+            task = claim(who)
+            return task and task.id
         return None
 
     claimed = [one for one in at_once([window] * THREADS) if one]
@@ -166,16 +166,14 @@ def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Tr
     calls: list[Callable[[], object]] = [reap] * 5
     calls += [lambda who=who: claim(who) for who in reviewers(15)]
     results = at_once(calls)
-    claimed = [one.id for one in results[5:] if one]
-    assert len(claimed) == len(set(claimed))
+    ids = [one.id for one in results[5:] if one]
+    assert len(ids) == len(set(ids))
     # On PostgreSQL a claim passes over what a reaper is just returning, and may find nothing.
     counts = building.reports(begin).summary(SYSTEM)
-    assert (counts.waiting, counts.leased) == (30 - len(claimed), len(claimed))
+    assert (counts.waiting, counts.leased) == (30 - len(ids), len(ids))
     with begin(read_only=True) as transaction:
-        leased = transaction.reviews.page(
-            state=ReviewState.LEASED, reason=None, after=None, limit=50
-        )
-    assert sorted(claimed) == [one.id for one in leased.items]
+        page = transaction.reviews.page(state=ReviewState.LEASED, reason=None, after=None, limit=50)
+    assert sorted(ids) == [one.id for one in page.items]
 
 
 def test_one_idempotency_key_at_twenty_doors_makes_one_prediction(
@@ -204,11 +202,11 @@ def test_of_two_bodies_under_one_key_one_is_stored_and_the_other_refused(
     def post(text: str) -> str:
         try:
             key = IdempotencyKey("k", text)
-            made = predict_one(predictions, CLIENT, Document(text=text), idempotency=key)
+            prediction = predict_one(predictions, CLIENT, Document(text=text), idempotency=key)
         except errors.IdempotencyMismatch:
             return "refused"
-        assert made.document.text is not None
-        return made.document.text
+        assert prediction.document.text is not None
+        return prediction.document.text
 
     answers = at_once([lambda t=t: post(t) for t in ["0.4", "0.5"] * 8])
     (stored,) = set(answers) - {"refused"}
@@ -225,15 +223,15 @@ def test_of_many_changes_of_one_policy_one_wins(begin: Transactions, engine: Eng
             return True
         return False
 
-    won = at_once([lambda n=n: replace(n / THREADS) for n in range(THREADS)])
-    assert won.count(True) == 1
+    results = at_once([lambda n=n: replace(n / THREADS) for n in range(THREADS)])
+    assert results.count(True) == 1
     assert count(engine, "policies") == 2
     assert count(engine, "audit_events") == 1
 
 
 def test_admins_who_revoke_each_other_leave_one(begin: Transactions) -> None:
     keys = building.keys(begin)
-    made = [keys.create(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(THREADS)]
+    new_keys = [keys.create(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(THREADS)]
 
     def try_to(key_id: str) -> bool:
         with suppress(errors.LastAdmin):
@@ -241,8 +239,8 @@ def test_admins_who_revoke_each_other_leave_one(begin: Transactions) -> None:
             return True
         return False
 
-    revoked = at_once([lambda k=k: try_to(k.id) for k in made])
-    assert revoked.count(True) == THREADS - 1
+    results = at_once([lambda k=k: try_to(k.id) for k in new_keys])
+    assert results.count(True) == THREADS - 1
     assert sum(not key.revoked for key in keys.all(SYSTEM)) == 1
 
 
@@ -260,12 +258,12 @@ def test_an_artifact_that_many_add_is_registered_once(begin: Transactions, engin
 def test_twenty_workers_do_every_job_once(begin: Transactions) -> None:
     enqueue = jobs(begin).enqueue
     asked = [enqueue("fit") for _ in range(60)]
-    claim, succeed = jobs(begin).claim, jobs(begin).succeed
+    claim, succeed_job = jobs(begin).claim, jobs(begin).succeed
 
     def worker() -> list[str]:
         done = []
         while (job := claim(["fit"])) is not None:
-            done.append(succeed(job).id)
+            done.append(succeed_job(job).id)
         return done
 
     done = [one for part in at_once([worker] * THREADS) for one in part]
@@ -279,20 +277,20 @@ def test_an_abandoned_job_goes_to_one_of_many_and_its_first_worker_is_fenced_off
     office = jobs(begin, now, lease=timedelta(seconds=60))
     office.enqueue("fit")
     claim = office.claim
-    lost = claim(["fit"])
-    assert lost is not None
+    lost_job = claim(["fit"])
+    assert lost_job is not None
     now.advance(seconds=60)
-    (taken,) = [job for job in at_once([lambda: claim(["fit"])] * THREADS) if job]
-    assert taken.token == 2
+    (taken_job,) = [job for job in at_once([lambda: claim(["fit"])] * THREADS) if job]
+    assert taken_job.token == 2
     with pytest.raises(errors.LeaseLost):
-        office.succeed(lost)
-    office.succeed(taken)
+        office.succeed(lost_job)
+    office.succeed(taken_job)
 
 
 def test_one_of_many_requests_for_the_same_job_is_stored(begin: Transactions) -> None:
     enqueue = jobs(begin).enqueue
-    stored = at_once([lambda: enqueue("fit", key="fit")] * THREADS)
-    assert sum(job is not None for job in stored) == 1
+    stored_jobs = at_once([lambda: enqueue("fit", key="fit")] * THREADS)
+    assert sum(job is not None for job in stored_jobs) == 1
 
 
 def test_two_readers_who_finish_at_once_and_differ_make_one_adjudication(
@@ -314,9 +312,9 @@ def test_two_readers_who_finish_at_once_and_differ_make_one_adjudication(
                 if it is not None
             ]
         )
-        judged = claim(LEAD)
-        assert judged is not None
-        assert judged.kind is ReviewKind.ADJUDICATION
-        assert judged.answers == (("a",), ("b",))
-        complete(LEAD, judged.id, ["a"], None, judged.version)
+        judged_task = claim(LEAD)
+        assert judged_task is not None
+        assert judged_task.kind is ReviewKind.ADJUDICATION
+        assert judged_task.answers == (("a",), ("b",))
+        complete(LEAD, judged_task.id, ["a"], None, judged_task.version)
         assert claim(LEAD) is None

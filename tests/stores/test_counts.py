@@ -45,7 +45,7 @@ def rows(transaction: Transaction, segment: Segment) -> Tally:
     made, known = tables.predictions, tables.checks
     joined = made.outerjoin(known, known.c.prediction_id == made.c.id)
     cells, confidence, steps = Counter[Any](), Counter[Any](), Counter[Any]()
-    arrived, completed, seconds = Counter[date](), Counter[date](), Counter[date]()
+    counts, completed_counts, seconds = Counter[date](), Counter[date](), Counter[date]()
     decisions, readings, reading_s = Counter[Any](), Counter[Any](), Counter[Any]()
     of: dict[str, str | None] = {}
     for row in run(select(made, known).select_from(joined)).mappings():
@@ -71,11 +71,11 @@ def rows(transaction: Transaction, segment: Segment) -> Tally:
         if row[made.c.confidence] is not None:
             steps[(step_of(row[made.c.confidence]), *decided)] += 1
     for row in run(select(tables.review_tasks)):
-        arrived[day_of(row.created_at)] += has(of[row.prediction_id])
+        counts[day_of(row.created_at)] += has(of[row.prediction_id])
     for row in run(select(tables.annotations)):
         if has(of[row.prediction_id]):
             day, worked = day_of(row.created_at), min(row.seconds, LONGEST_READING_S)
-            completed[day] += 1
+            completed_counts[day] += 1
             seconds[day] += worked
             kind = day, reading_of(kind_of(row.kind, round_=row.round), shown=row.suggestion_shown)
             readings[kind] += 1
@@ -85,12 +85,12 @@ def rows(transaction: Transaction, segment: Segment) -> Tally:
         "confidence": pytest.approx(dict(confidence)),
         "steps": dict(steps),
         "decisions": dict(decisions),
-        "arrived": dict(+arrived),
-        "completed": dict(completed),
+        "arrived": dict(+counts),
+        "completed": dict(completed_counts),
         "seconds": pytest.approx(dict(seconds)),
         "readings": dict(readings),
         "reading_s": pytest.approx(dict(reading_s)),
-        "reviews": arrived.total(),
+        "reviews": counts.total(),
     }
 
 
@@ -130,27 +130,27 @@ def varied(begin: Transactions) -> bool:
 
 @SEEDS
 def test_counts_are_what_random_histories_amount_to(begin: Transactions, seed: int) -> None:
-    made = []
+    predictions = []
     parts = count(3 * seed)
-    while len(made) < 60 or not varied(begin):
+    while len(predictions) < 60 or not varied(begin):
         with begin() as transaction:
-            made += Histories(next(parts)).live(transaction, 20)
+            predictions += Histories(next(parts)).live(transaction, 20)
         expect_equal(begin)
-    ids = [each.id for each in random.Random(seed).sample(made, 30)]
+    ids = [each.id for each in random.Random(seed).sample(predictions, 30)]
     with begin() as transaction:  # a correction of labels turns answers round
         transaction.labels.replace(ids, "new", "a")
         transaction.labels.replace(ids, "c", "b")
         transaction.truth.write_all(transaction.truth.facts_of(ids))
-        transaction.texts.purge(ids[:10], made[0].created_at)
+        transaction.texts.purge(ids[:10], predictions[0].created_at)
         transaction.texts.forget(ids[:10])
     expect_equal(begin)
 
 
 def test_what_is_not_stored_is_not_counted(begin: Transactions) -> None:
-    kept, undone, failed = (task(prediction()) for _ in range(3))
+    kept_task, undone, failed_task = (task(prediction()) for _ in range(3))
     with begin() as transaction:
-        add_predictions(transaction, kept.prediction)
-        transaction.reviews.add(kept)
+        add_predictions(transaction, kept_task.prediction)
+        transaction.reviews.add(kept_task)
     with begin() as transaction:
         add_predictions(transaction, undone.prediction)
         transaction.reviews.add(undone)
@@ -158,7 +158,7 @@ def test_what_is_not_stored_is_not_counted(begin: Transactions) -> None:
 
     def fail() -> None:
         with begin() as transaction:
-            add_predictions(transaction, failed.prediction)
+            add_predictions(transaction, failed_task.prediction)
             raise LookupError
 
     with pytest.raises(LookupError):

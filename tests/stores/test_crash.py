@@ -61,7 +61,7 @@ def test_every_acknowledged_prediction_survives_a_kill_with_its_task(database_ur
     engine = create(database_url)
     with engine.connect() as connection:
         # In one look: a server may commit what the killed process asked it to at any moment.
-        stored = connection.execute(
+        rows = connection.execute(
             text(
                 """SELECT p.id, t.id IS NOT NULL AND k.key IS NOT NULL AND p.actor_name IS NOT NULL
                    FROM predictions p
@@ -70,9 +70,9 @@ def test_every_acknowledged_prediction_survives_a_kill_with_its_task(database_ur
                    ORDER BY p.id"""
             )
         ).all()
-    ids = [str(identity) for identity, _ in stored]
+    ids = [str(identity) for identity, _ in rows]
     assert set(acknowledged) <= set(ids)
-    assert all(whole for _, whole in stored)
+    assert all(whole for _, whole in rows)
     # At most the one under way was stored without its answer, and its client learns of it.
     assert len(ids) - len(acknowledged) in {0, 1}
     predictions = Predictions(FakePredictors(), Transactions(engine), utc_now, new_id, LOTTERY)
@@ -115,10 +115,10 @@ def test_another_worker_takes_over_the_job_of_a_killed_one(database_url: str) ->
     worker.wait()
     worker.stdout.close()
     claim = jobs(begin).claim
-    taken = None
-    while taken is None:
-        taken = claim(["fit"])
-    assert (taken.id, taken.attempt, taken.token) == (job.id, 2, 2)
+    taken_job = None
+    while taken_job is None:
+        taken_job = claim(["fit"])
+    assert (taken_job.id, taken_job.attempt, taken_job.token) == (job.id, 2, 2)
     engine.dispose()
 
 
@@ -159,7 +159,7 @@ def test_a_recalibration_that_is_killed_changes_nothing_and_is_done_again(
     loop = Loop(begin)
     loop.register()
     loop.review(loop.predict(300))
-    asked = loop.recalibration.request(ADMIN, Options(activate=Activate.IF_BETTER))
+    job = loop.recalibration.request(ADMIN, Options(activate=Activate.IF_BETTER))
     worker = subprocess.Popen(
         [sys.executable, "-c", RECALIBRATION, database_url, ROOT],
         stdout=subprocess.PIPE,
@@ -174,11 +174,11 @@ def test_a_recalibration_that_is_killed_changes_nothing_and_is_done_again(
     with begin(read_only=True) as transaction:
         assert transaction.calibrations.active(loop.model.id) is None
         assert transaction.calibrations.page(after=None, limit=1).items == ()
-    assert loop.recalibration.request(ADMIN, Options()).id == asked.id, "one job at a time"
-    claim, taken = jobs(begin).claim, None
-    while taken is None:
-        taken = claim(["calibration"])
-    assert (taken.id, taken.attempt) == (asked.id, 2)
-    made, _ = loop.run(activate=Activate.IF_BETTER)
-    assert (made.version, made.active) == (version, True)
+    assert loop.recalibration.request(ADMIN, Options()).id == job.id, "one job at a time"
+    claim, taken_job = jobs(begin).claim, None
+    while taken_job is None:
+        taken_job = claim(["calibration"])
+    assert (taken_job.id, taken_job.attempt) == (job.id, 2)
+    calibration, _ = loop.run(activate=Activate.IF_BETTER)
+    assert (calibration.version, calibration.active) == (version, True)
     engine.dispose()

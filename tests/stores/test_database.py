@@ -31,10 +31,10 @@ def sqlite_engine(sqlite_url: str) -> Iterator[Engine]:
 
 
 def store(begin: Transactions, document: Document | None = None) -> str:
-    made = prediction(document=document)
+    new_prediction = prediction(document=document)
     with begin() as transaction:
-        add_predictions(transaction, made)
-    return made.id
+        add_predictions(transaction, new_prediction)
+    return new_prediction.id
 
 
 def stored(begin: Transactions) -> list[str]:

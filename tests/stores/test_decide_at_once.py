@@ -44,9 +44,9 @@ def test_a_decision_is_either_settled_or_taken_back(begin: Transactions, engine:
         fill(begin, 1)
         task = clinic.claim(who)
         assert task is not None
-        decided = clinic.reviews.decide(who, task.id, ["a"], None, task.version).task
+        decided_task = clinic.reviews.decide(who, task.id, ["a"], None, task.version).task
 
-        def undo(task_id: str = decided.id) -> str:
+        def undo(task_id: str = decided_task.id) -> str:
             try:
                 clinic.reviews.undo(who, task_id)
             except (ReviewAlreadyDecided, LeaseLost):
@@ -58,16 +58,16 @@ def test_a_decision_is_either_settled_or_taken_back(begin: Transactions, engine:
 
         # The order in which threads start decides who is first; both orders shall happen.
         calls = [undo, *[settle] * 3] if turn % 2 else [*[settle] * 3, undo]
-        said = Counter(at_once(calls))
-        assert (said["undone"], said["settled"]) in {(1, 0), (0, 1)}, said
+        counts = Counter(at_once(calls))
+        assert (counts["undone"], counts["settled"]) in {(1, 0), (0, 1)}, counts
         with begin(read_only=True) as transaction:
-            after = transaction.reviews.get(decided.id)
-            annotated = transaction.reviews.annotation_of(decided.id)
+            after = transaction.reviews.get(decided_task.id)
+            annotation = transaction.reviews.annotation_of(decided_task.id)
         assert after is not None
-        assert (after.state is ReviewState.COMPLETED) == bool(said["settled"])
-        assert (annotated is not None) == bool(said["settled"])
-        outcomes += said
-        if said["undone"]:
+        assert (after.state is ReviewState.COMPLETED) == bool(counts["settled"])
+        assert (annotation is not None) == bool(counts["settled"])
+        outcomes += counts
+        if counts["undone"]:
             clinic.reviews.decide(who, after.id, ["b"], None, after.version)
             assert clinic.reviews.submit_decisions_of(who.id) == 1
     assert count(engine, "annotations") == ROUNDS
@@ -86,9 +86,9 @@ def test_workers_that_meet_settle_each_decision_once(
         assert task is not None
         # As if the process had died between storing the decision and settling it.
         with begin() as transaction:
-            locked = transaction.reviews.get(task.id, for_update=True)
-            assert locked is not None
-            held = clinic.reviews._decided(locked, who, ["a"], None, task.version)
-            transaction.reviews.save(held)
+            locked_task = transaction.reviews.get(task.id, for_update=True)
+            assert locked_task is not None
+            held_task = clinic.reviews._decided(locked_task, who, ["a"], None, task.version)
+            transaction.reviews.save(held_task)
     assert sum(at_once([clinic.reviews.submit_decisions] * workers)) == len(people)
     assert count(engine, "annotations") == len(people)

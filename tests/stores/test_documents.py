@@ -88,24 +88,26 @@ def test_filters(begin: Transactions, wanted: dict[str, object], expected: objec
 
 
 def test_the_labels_that_were_sent_last_are_found(begin: Transactions) -> None:
-    reviewed, mended, early = task(), task(), prediction()
-    sent, corrected = (COUGH._replace(id=prediction().id) for _ in range(2))
+    reviewed_task, mended_task, early = task(), task(), prediction()
+    sent_prediction, corrected_prediction = (COUGH._replace(id=prediction().id) for _ in range(2))
     with begin() as transaction:
-        add_predictions(transaction, sent, corrected, early)
-        for one in (reviewed, mended):
+        add_predictions(transaction, sent_prediction, corrected_prediction, early)
+        for one in (reviewed_task, mended_task):
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
-        transaction.reviews.annotate(replace(annotation(mended, "c"), settles=False))
-        transaction.outcomes.add(outcome(corrected, "a", "z"))
+        transaction.reviews.annotate(replace(annotation(mended_task, "c"), settles=False))
+        transaction.outcomes.add(outcome(corrected_prediction, "a", "z"))
         # Nothing was sent of it, so the outcome replaces nothing.
         transaction.outcomes.add(outcome(early, "z"))
-        transaction.reviews.annotate(annotation(reviewed, "c", "d"))
-        transaction.outcomes.add(outcome(reviewed.prediction, "d"))
+        transaction.reviews.annotate(annotation(reviewed_task, "c", "d"))
+        transaction.outcomes.add(outcome(reviewed_task.prediction, "d"))
 
-    assert found(begin, final_labels=["z"]) == [corrected]
-    assert found(begin, final_labels=["d"], without_final_labels=["c"]) == [reviewed.prediction]
-    assert found(begin, final_labels=sent.scored.labels) == [sent]
-    assert found(begin, without_final_labels=["z"]) == [reviewed.prediction, sent]
+    assert found(begin, final_labels=["z"]) == [corrected_prediction]
+    assert found(begin, final_labels=["d"], without_final_labels=["c"]) == [
+        reviewed_task.prediction
+    ]
+    assert found(begin, final_labels=sent_prediction.scored.labels) == [sent_prediction]
+    assert found(begin, without_final_labels=["z"]) == [reviewed_task.prediction, sent_prediction]
 
 
 @pytest.mark.parametrize("order", Order)

@@ -70,13 +70,15 @@ def fill(engine: Engine) -> tuple[str, str]:
     with Transactions(engine)() as transaction:
         add_predictions(transaction, waiting.prediction, vector)
         transaction.reviews.add(waiting)
-        skipped = waiting.claimed(ANN.id, START, timedelta(0))
-        transaction.reviews.save(skipped.skipped(ANN.id, "marker-reason", START))
-        decided = task(vector)
-        transaction.reviews.add(decided)
-        held = HeldDecision(("a",), "marker-decision", ANN.name, START, START)
-        claimed = decided.claimed(ANN.id, START, timedelta(0))
-        transaction.reviews.save(claimed.decided(ANN.id, claimed.version, held, timedelta(0)))
+        skipped_task = waiting.claimed(ANN.id, START, timedelta(0))
+        transaction.reviews.save(skipped_task.skipped(ANN.id, "marker-reason", START))
+        decided_task = task(vector)
+        transaction.reviews.add(decided_task)
+        decision = HeldDecision(("a",), "marker-decision", ANN.name, START, START)
+        claimed_task = decided_task.claimed(ANN.id, START, timedelta(0))
+        transaction.reviews.save(
+            claimed_task.decided(ANN.id, claimed_task.version, decision, timedelta(0))
+        )
         transaction.reviews.annotate(
             Annotation(
                 id=prediction().id,
@@ -124,10 +126,10 @@ def read(engine: Engine, ids: tuple[str, str]) -> tuple[object, ...]:
     with Transactions(engine)(read_only=True) as transaction:
         kept = transaction.predictions.get(ids[0])
         (annotation,) = transaction.reviews.annotations_of(ids[0])
-        told = transaction.endpoints.get(ids[1])
+        endpoint = transaction.endpoints.get(ids[1])
         assert kept is not None
-        assert told is not None
-        return kept.document, annotation.comment, told.secrets
+        assert endpoint is not None
+        return kept.document, annotation.comment, endpoint.secrets
 
 
 def test_every_column_that_people_write_into_is_sealed() -> None:

@@ -65,23 +65,27 @@ def test_a_forgotten_response_leaves_its_request_and_every_other_one(begin: Tran
 def test_what_names_erased_documents_is_found_by_their_predictions_and_reviews(
     begin: Transactions,
 ) -> None:
-    made = [prediction(document=Document(f"note-{n}", "words")) for n in range(3)]
-    reviews = [task(one) for one in made]
+    predictions = [prediction(document=Document(f"note-{n}", "words")) for n in range(3)]
+    reviews = [task(one) for one in predictions]
     with begin() as transaction:
-        add_predictions(transaction, *made)
+        add_predictions(transaction, *predictions)
         transaction.reviews.add_all(reviews)
-        transaction.texts.purge([made[0].id], START)
+        transaction.texts.purge([predictions[0].id], START)
     with begin(read_only=True) as transaction:
         texts = transaction.texts
-        assert texts.named_with([made[0].id, made[2].id]) == {
-            made[0].id, made[2].id, reviews[0].id, reviews[2].id,
+        assert texts.named_with([predictions[0].id, predictions[2].id]) == {
+            predictions[0].id, predictions[2].id, reviews[0].id, reviews[2].id,
         }  # fmt: skip
         assert texts.named_with([]) == set()
-        assert texts.any_purged([made[0].id])
+        assert texts.any_purged([predictions[0].id])
         assert texts.any_purged([reviews[2].id, reviews[0].id])
-        assert not texts.any_purged([made[1].id, reviews[2].id, prediction().id])
+        assert not texts.any_purged([predictions[1].id, reviews[2].id, prediction().id])
         assert not texts.any_purged([])
         # Of more than fit in one statement.
         others = [prediction().id for _ in range(1_200)]
         assert texts.any_purged([*others, reviews[0].id])
-        assert texts.named_with([*others, made[1].id]) == {*others, made[1].id, reviews[1].id}
+        assert texts.named_with([*others, predictions[1].id]) == {
+            *others,
+            predictions[1].id,
+            reviews[1].id,
+        }

@@ -25,9 +25,9 @@ def claim(begin: Transactions, *kinds: str, minutes: float = 0) -> Job | None:
     with begin(read_only=True) as transaction:
         due = transaction.jobs.any_due(*asked)
     with begin() as transaction:
-        found = transaction.jobs.claim(*asked, MINUTE)
-    assert due == (found is not None)
-    return found
+        job = transaction.jobs.claim(*asked, MINUTE)
+    assert due == (job is not None)
+    return job
 
 
 def save(begin: Transactions, changed: Job, token: int | None = None) -> bool:
@@ -41,23 +41,23 @@ def read(begin: Transactions, job_id: str) -> Job | None:
 
 
 def test_a_job_comes_back_as_it_was_through_its_life(begin: Transactions) -> None:
-    queued = job("fit", key="k", payload={"noise": "none", "rates": [0.25, None]})
-    assert enqueue(begin, queued) == [True]
-    assert read(begin, queued.id) == queued
-    claimed = claim(begin)
-    assert claimed == queued.claimed(START, MINUTE)
-    assert read(begin, queued.id) == claimed
-    told = claimed.continued(START + MINUTE, MINUTE, progress=0.1 + 0.2, message="fold 2 of 5")
+    queued_job = job("fit", key="k", payload={"noise": "none", "rates": [0.25, None]})
+    assert enqueue(begin, queued_job) == [True]
+    assert read(begin, queued_job.id) == queued_job
+    claimed_job = claim(begin)
+    assert claimed_job == queued_job.claimed(START, MINUTE)
+    assert read(begin, queued_job.id) == claimed_job
+    told = claimed_job.continued(START + MINUTE, MINUTE, progress=0.1 + 0.2, message="fold 2 of 5")
     assert save(begin, told)
-    assert read(begin, queued.id) == told
-    failed = told.failed("boom", START, RetryRule())
-    assert save(begin, failed)
-    assert read(begin, queued.id) == failed
+    assert read(begin, queued_job.id) == told
+    failed_job = told.failed("boom", START, RetryRule())
+    assert save(begin, failed_job)
+    assert read(begin, queued_job.id) == failed_job
     again = claim(begin, minutes=9)
     assert again is not None
-    done = again.succeeded({"brier": 0.05}, START)
-    assert save(begin, done)
-    assert read(begin, queued.id) == done
+    finished_job = again.succeeded({"brier": 0.05}, START)
+    assert save(begin, finished_job)
+    assert read(begin, queued_job.id) == finished_job
 
 
 def test_jobs_are_claimed_in_the_order_in_which_they_fall_due(begin: Transactions) -> None:
@@ -66,18 +66,18 @@ def test_jobs_are_claimed_in_the_order_in_which_they_fall_due(begin: Transaction
     future = job("fit", due_at=START + 9 * MINUTE)
     other = job("export")
     enqueue(begin, late, early, future, other)
-    claimed = [claim(begin, "fit", "purge", minutes=3) for _ in range(3)]
-    assert [one and one.id for one in claimed] == [early.id, late.id, None]
+    jobs = [claim(begin, "fit", "purge", minutes=3) for _ in range(3)]
+    assert [one and one.id for one in jobs] == [early.id, late.id, None]
 
 
 def test_an_abandoned_job_comes_before_those_that_wait(begin: Transactions) -> None:
-    abandoned = job("fit")
-    enqueue(begin, abandoned)
+    abandoned_job = job("fit")
+    enqueue(begin, abandoned_job)
     claim(begin)
     enqueue(begin, job("fit"))
-    taken = claim(begin, minutes=1)
-    assert taken is not None
-    assert (taken.id, taken.token, taken.attempt) == (abandoned.id, 2, 2)
+    taken_job = claim(begin, minutes=1)
+    assert taken_job is not None
+    assert (taken_job.id, taken_job.token, taken_job.attempt) == (abandoned_job.id, 2, 2)
 
 
 def test_a_live_job_is_left_to_its_worker(begin: Transactions) -> None:
@@ -89,40 +89,40 @@ def test_a_live_job_is_left_to_its_worker(begin: Transactions) -> None:
 def test_one_job_of_a_key_is_unfinished_at_a_time(begin: Transactions) -> None:
     first, second, third = (job("fit", key="k") for _ in range(3))
     assert enqueue(begin, first, second, job("fit"), job("fit")) == [True, False, True, True]
-    claimed = claim(begin)
-    assert claimed is not None
-    assert claimed.key == "k"
+    claimed_job = claim(begin)
+    assert claimed_job is not None
+    assert claimed_job.key == "k"
     assert enqueue(begin, second) == [False]
-    save(begin, claimed.succeeded(None, START))
+    save(begin, claimed_job.succeeded(None, START))
     assert enqueue(begin, third) == [True]
 
 
 @pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.RUNNING])
 def test_a_write_with_a_stale_token_is_refused(begin: Transactions, state: JobState) -> None:
     enqueue(begin, job("fit"))
-    lost = claim(begin)
-    taken = claim(begin, minutes=1)
-    assert lost is not None
-    assert taken is not None
+    lost_job = claim(begin)
+    taken_job = claim(begin, minutes=1)
+    assert lost_job is not None
+    assert taken_job is not None
     late = (
-        lost.succeeded({"from": "the dead"}, START)
+        lost_job.succeeded({"from": "the dead"}, START)
         if state is JobState.SUCCEEDED
-        else lost.continued(START, MINUTE, progress=0.9, message=None)
+        else lost_job.continued(START, MINUTE, progress=0.9, message=None)
     )
-    assert not save(begin, late, token=lost.token)
-    assert read(begin, taken.id) == taken
+    assert not save(begin, late, token=lost_job.token)
+    assert read(begin, taken_job.id) == taken_job
 
 
 def test_a_job_that_nobody_runs_takes_no_writes(begin: Transactions) -> None:
-    queued = job("fit")
-    enqueue(begin, queued)
-    assert not save(begin, replace(queued, message="hello"))
-    claimed = claim(begin)
-    assert claimed is not None
-    done = claimed.succeeded(None, START)
-    assert save(begin, done)
-    assert not save(begin, claimed.failed("late", START, RetryRule()))
-    assert read(begin, queued.id) == done
+    queued_job = job("fit")
+    enqueue(begin, queued_job)
+    assert not save(begin, replace(queued_job, message="hello"))
+    claimed_job = claim(begin)
+    assert claimed_job is not None
+    finished_job = claimed_job.succeeded(None, START)
+    assert save(begin, finished_job)
+    assert not save(begin, claimed_job.failed("late", START, RetryRule()))
+    assert read(begin, queued_job.id) == finished_job
 
 
 def page(begin: Transactions, after: str | None = None, limit: int = 50, **wanted: object):
@@ -132,18 +132,18 @@ def page(begin: Transactions, after: str | None = None, limit: int = 50, **wante
 
 def test_jobs_are_listed_newest_first_and_filtered(begin: Transactions) -> None:
     mine, other = job("fit", owner_id="me"), job("export", owner_id="you")
-    done = job("fit", owner_id="them")
-    enqueue(begin, mine, other, done)
+    finished_job = job("fit", owner_id="them")
+    enqueue(begin, mine, other, finished_job)
     with begin() as transaction:
-        transaction.jobs.change(done.cancelled(START))
+        transaction.jobs.change(finished_job.cancelled(START))
     ids = [one.id for one in page(begin).items]
-    assert ids == [done.id, other.id, mine.id]
+    assert ids == [finished_job.id, other.id, mine.id]
     first = page(begin, limit=2)
-    assert [one.id for one in first.items] == [done.id, other.id]
+    assert [one.id for one in first.items] == [finished_job.id, other.id]
     assert [one.id for one in page(begin, first.next_after, 2).items] == [mine.id]
     assert page(begin, owner_id="me").items == (mine,)
     assert page(begin, kind="export").items == (other,)
-    assert page(begin, state=JobState.CANCELLED).items == (done.cancelled(START),)
+    assert page(begin, state=JobState.CANCELLED).items == (finished_job.cancelled(START),)
 
 
 def test_a_request_key_names_one_job_of_its_owner_for_good(begin: Transactions) -> None:
@@ -161,9 +161,9 @@ def test_a_request_key_names_one_job_of_its_owner_for_good(begin: Transactions) 
 
 def test_a_checkpoint_is_kept_by_later_writes_and_fenced(begin: Transactions) -> None:
     enqueue(begin, job("fit"))
-    lost, taken = claim(begin), claim(begin, minutes=1)
-    assert lost is not None
-    assert taken is not None
+    lost_job, taken_job = claim(begin), claim(begin, minutes=1)
+    assert lost_job is not None
+    assert taken_job is not None
 
     def keep(one: Job, state: dict[str, object]) -> bool:
         with begin() as transaction:
@@ -171,26 +171,26 @@ def test_a_checkpoint_is_kept_by_later_writes_and_fenced(begin: Transactions) ->
                 replace(one, checkpoint=state, attempt=1), token=one.token
             )
 
-    assert not keep(lost, {"line": 1})
-    assert keep(taken, {"line": 2})
-    stored = read(begin, taken.id)
-    assert stored is not None
-    assert (stored.checkpoint, stored.attempt) == ({"line": 2}, 1)
-    assert save(begin, taken.continued(START, MINUTE, progress=0.5, message="on"))
-    stored = read(begin, taken.id)
-    assert stored is not None
-    assert (stored.checkpoint, stored.progress) == ({"line": 2}, 0.5)
+    assert not keep(lost_job, {"line": 1})
+    assert keep(taken_job, {"line": 2})
+    stored_job = read(begin, taken_job.id)
+    assert stored_job is not None
+    assert (stored_job.checkpoint, stored_job.attempt) == ({"line": 2}, 1)
+    assert save(begin, taken_job.continued(START, MINUTE, progress=0.5, message="on"))
+    stored_job = read(begin, taken_job.id)
+    assert stored_job is not None
+    assert (stored_job.checkpoint, stored_job.progress) == ({"line": 2}, 0.5)
 
 
 def test_a_cancelled_job_takes_no_more_writes_of_its_worker(begin: Transactions) -> None:
     enqueue(begin, job("fit", owner_id="me"))
-    claimed = claim(begin)
-    assert claimed is not None
+    claimed_job = claim(begin)
+    assert claimed_job is not None
     with begin() as transaction:
-        found = transaction.jobs.get(claimed.id, for_update=True)
-        assert found is not None
-        transaction.jobs.change(found.cancelled(START))
-    assert not save(begin, claimed.succeeded({"late": True}, START))
+        found_job = transaction.jobs.get(claimed_job.id, for_update=True)
+        assert found_job is not None
+        transaction.jobs.change(found_job.cancelled(START))
+    assert not save(begin, claimed_job.succeeded({"late": True}, START))
     assert claim(begin, minutes=9) is None
 
 

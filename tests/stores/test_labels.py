@@ -59,8 +59,8 @@ def answer(clinic: Clinic, labels: Sequence[str], *new: str, by: Caller = ANN) -
 
 
 def decide(clinic: Clinic, name: str, state: LabelState, **rest: object) -> CatalogueLabel:
-    stored = clinic.labels.get(LEAD, name)
-    return clinic.labels.change(LEAD, name, LabelChange(state, **rest), stored.version)
+    label = clinic.labels.get(LEAD, name)
+    return clinic.labels.change(LEAD, name, LabelChange(state, **rest), label.version)
 
 
 def final(clinic: Clinic, prediction: Prediction) -> set[str]:
@@ -93,9 +93,9 @@ def test_a_new_label_is_a_fact_and_waits_for_a_lead(clinic: Clinic) -> None:
     assert not annotation.agreed
     assert annotation.labels[-1] == NEW
     assert final(clinic, prediction) == {*annotation.labels}
-    (stored,) = clinic.labels.catalogue(LEAD)
-    assert (stored.label, stored.state) == (NEW, LabelState.PROPOSED)
-    assert (stored.proposed_by, stored.proposed_in) == (ANN.id, prediction.id)
+    (label,) = clinic.labels.catalogue(LEAD)
+    assert (label.label, label.state) == (NEW, LabelState.PROPOSED)
+    assert (label.proposed_by, label.proposed_in) == (ANN.id, prediction.id)
     assert [each.proposed_by for each in clinic.labels.catalogue(ANN)] == [None]
     assert told(clinic).type is MessageType.REVIEW_COMPLETED
     assert told(clinic).data["labels"] == [*annotation.labels]
@@ -115,14 +115,14 @@ def test_the_documents_of_each_label_are_counted(clinic: Clinic) -> None:
 def test_documents_follow_a_rename_and_history_keeps_what_was_written(clinic: Clinic) -> None:
     prediction = predict(clinic)
     answer(clinic, ["a", "j12.82"], "j12.82")
-    renamed = decide(clinic, "j12.82", LabelState.ACCEPTED, label=NEW)
-    assert (renamed.label, renamed.state) == (NEW, LabelState.ACCEPTED)
+    label = decide(clinic, "j12.82", LabelState.ACCEPTED, label=NEW)
+    assert (label.label, label.state) == (NEW, LabelState.ACCEPTED)
     with clinic.begin(read_only=True) as transaction:
         life = transaction.documents.life(prediction)
     (annotation,) = life.annotations
     assert (annotation.labels, annotation.written) == (("a", NEW), ("a", "j12.82"))
-    answered = [event.labels for event in life.events() if event.kind == "answered"]
-    assert answered == [("a", "j12.82")]
+    labelses = [event.labels for event in life.events() if event.kind == "answered"]
+    assert labelses == [("a", "j12.82")]
     assert final(clinic, prediction) == {"a", NEW}
     assert clinic.corrections() == [(["a", "j12.82"], ["a", NEW], "catalogue")]
     # Whoever still knows the old name means the new one.
@@ -191,11 +191,11 @@ class Dying:
 
 def renamed_in_blocks(clinic: Clinic, documents: int) -> list[Prediction]:
     """Answer documents with a label, and rename it; the first block has followed."""
-    made = [predict(clinic) for _ in range(documents)]
-    for _ in made:
+    predictions = [predict(clinic) for _ in range(documents)]
+    for _ in predictions:
         answer(clinic, ["a", "j12.82"], "j12.82")
     decide(clinic, "j12.82", LabelState.ACCEPTED, label=NEW)
-    return made
+    return predictions
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_documents_follow_in_blocks_and_a_killed_worker_goes_on(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch, documents: int, again: bool
 ) -> None:
     monkeypatch.setattr(labels_service, "DOCUMENTS_AT_ONCE", 3)
-    made = renamed_in_blocks(clinic, documents)
-    done = [one for one in made if NEW in final(clinic, one)]
-    assert len(done) == min(documents, 3)
+    predictions = renamed_in_blocks(clinic, documents)
+    finished_predictions = [one for one in predictions if NEW in final(clinic, one)]
+    assert len(finished_predictions) == min(documents, 3)
     last = NEW
     if again:
         decide(clinic, NEW, LabelState.ACCEPTED, label=(last := "J12.9"))
@@ -220,21 +220,21 @@ def test_documents_follow_in_blocks_and_a_killed_worker_goes_on(
         with suppress(Killed):
             clinic.labels.follow(job, dying)
         clinic.labels.follow(replace(job, checkpoint=dying.state), Dying())
-    assert [final(clinic, one) for one in made] == documents * [{"a", last}]
+    assert [final(clinic, one) for one in predictions] == documents * [{"a", last}]
     counts = Counter(data["prediction_id"] for data in corrected(clinic))
-    assert {*counts} == {one.id for one in made}
+    assert {*counts} == {one.id for one in predictions}
     assert again or {*counts.values()} == {1}
     with clinic.begin(read_only=True) as transaction:
-        facts = transaction.truth.facts_of([one.id for one in made])
+        facts = transaction.truth.facts_of([one.id for one in predictions])
     assert all(each.annotations[0].written == ("a", "j12.82") for each in facts)
 
 
 def test_a_block_takes_as_many_statements_for_many_documents_as_for_few(clinic: Clinic) -> None:
     counts = []
     for documents in (2, 20):
-        made = [predict(clinic) for _ in range(documents)]
+        predictions = [predict(clinic) for _ in range(documents)]
         name = f"new {documents}"
-        for _ in made:
+        for _ in predictions:
             answer(clinic, [name], name)
         with statements_of(clinic.engine) as statements:
             decide(clinic, name, LabelState.ACCEPTED, label=name.upper(), insist=True)
@@ -289,13 +289,13 @@ PATIENT = "Quuxword, Jane"
 def given_everywhere(clinic: Clinic) -> list[Prediction]:
     """Have answers, an outcome, a draft decision and messages name a patient."""
     clinic.fix_threshold(0.8, audits=AuditPlan())
-    made = [predict(clinic, f"0.4{n}") for n in range(3)]
+    predictions = [predict(clinic, f"0.4{n}") for n in range(3)]
     answer(clinic, ["a", PATIENT], PATIENT)
-    clinic.outcomes.report(CLIENT, made[0].id, [PATIENT], "billing")
+    clinic.outcomes.report(CLIENT, predictions[0].id, [PATIENT], "billing")
     answer(clinic, [PATIENT])
     task = clinic.claimed(BEN)
     clinic.reviews.decide(BEN, task.id, [PATIENT], None, task.version)
-    return made
+    return predictions
 
 
 LATER: Mapping[str, Callable[[Clinic], object]] = {
@@ -312,11 +312,11 @@ def test_a_removed_label_is_found_nowhere_and_its_answers_stay_wrong(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch, later: str, at_once: int
 ) -> None:
     monkeypatch.setattr(labels_service, "DOCUMENTS_AT_ONCE", at_once)
-    made = given_everywhere(clinic)
+    predictions = given_everywhere(clinic)
     LATER[later](clinic)
     assert places_of(clinic.engine, PATIENT)
-    stored = clinic.labels.get(LEAD, PATIENT)
-    clinic.labels.remove(LEAD, PATIENT, stored.version)
+    label = clinic.labels.get(LEAD, PATIENT)
+    clinic.labels.remove(LEAD, PATIENT, label.version)
     jobs = following(clinic, FORGET_LABEL)
     assert bool(jobs) is (at_once == 1)
     for job in jobs:
@@ -335,17 +335,20 @@ def test_a_removed_label_is_found_nowhere_and_its_answers_stay_wrong(
     with pytest.raises(LabelNotFound):
         clinic.labels.get(LEAD, PATIENT)
     clinic.reviews.submit_decisions_of(BEN.id)
-    assert [final(clinic, each) for each in made] == [{UNNAMED}, {UNNAMED}, {UNNAMED}]
+    assert [final(clinic, each) for each in predictions] == [{UNNAMED}, {UNNAMED}, {UNNAMED}]
     assert clinic.labels.missing(LEAD) == MissingLabels(3, 3, {UNNAMED: 3})
     assert all(data["label_missing"] for data in corrected(clinic))
-    assert {data["prediction_id"] for data in corrected(clinic)} == {made[0].id, made[1].id}
+    assert {data["prediction_id"] for data in corrected(clinic)} == {
+        predictions[0].id,
+        predictions[1].id,
+    }
 
 
 def test_the_name_before_a_rename_can_be_removed_alone(clinic: Clinic) -> None:
     (first, *_) = given_everywhere(clinic)
     decide(clinic, PATIENT, LabelState.ACCEPTED, label=NEW)
-    stored = clinic.labels.get(LEAD, PATIENT)
-    clinic.labels.remove(LEAD, PATIENT, stored.version)
+    label = clinic.labels.get(LEAD, PATIENT)
+    clinic.labels.remove(LEAD, PATIENT, label.version)
     assert places_of(clinic.engine, "Quuxword") == []
     assert final(clinic, first) == {NEW}
     with clinic.begin(read_only=True) as transaction:
@@ -379,9 +382,9 @@ def test_only_a_lead_removes_a_label_that_they_read_and_no_model_knows(clinic: C
 def test_a_name_that_cannot_be_stored_is_refused_or_not_there(clinic: Clinic, odd: str) -> None:
     predict(clinic)
     task = clinic.claimed(ANN)
-    for given in (Additions(), Additions([odd])):
+    for additions in (Additions(), Additions([odd])):
         with pytest.raises(InvalidRequest):
-            clinic.reviews.complete(ANN, task.id, [odd], None, task.version, additions=given)
+            clinic.reviews.complete(ANN, task.id, [odd], None, task.version, additions=additions)
     with pytest.raises(InvalidRequest):
         clinic.labels.propose(ANN, odd)
     with pytest.raises(LabelNotFound):
@@ -418,8 +421,8 @@ def test_a_retired_label_is_no_longer_offered(clinic: Clinic) -> None:
     decide(clinic, NEW, LabelState.RETIRED)
     decide(clinic, "a", LabelState.RETIRED)
     assert not {NEW, "a"} & {*clinic.labels.search(ANN).labels}
-    retired = clinic.labels.search(ANN, state=LabelState.RETIRED)
-    assert retired.labels == ("a", NEW)
+    matches = clinic.labels.search(ANN, state=LabelState.RETIRED)
+    assert matches.labels == ("a", NEW)
     decide(clinic, "a", LabelState.ACCEPTED)
     assert "a" in clinic.labels.search(ANN).labels
 
@@ -486,15 +489,15 @@ def test_a_set_beyond_the_model_is_wrong_for_whoever_asks(
     clinic: Clinic, additions: Additions
 ) -> None:
     prediction = _audited(clinic)
-    scored = prediction.scored
-    scorer = Scorer(scored.model_version, scored.calibrator_version)
+    score = prediction.scored
+    scorer = Scorer(score.model_version, score.calibrator_version)
     for person, kind in ((ANN, ReviewKind.AUDIT), (LEAD, ReviewKind.ADJUDICATION)):
-        assert _complete(clinic, person, additions, *scored.labels).kind is kind
+        assert _complete(clinic, person, additions, *score.labels).kind is kind
         with clinic.begin(read_only=True) as transaction:
-            known = _known(transaction, prediction)
+            check = _known(transaction, prediction)
             (audit,) = transaction.evidence.audited(scorer)
-        assert known is not None
-        assert (known.right, known.contradicted) == (False, True)
+        assert check is not None
+        assert (check.right, check.contradicted) == (False, True)
         assert audit.found_wrong
     assert clinic.labels.missing(LEAD).documents == 1
 
@@ -507,10 +510,10 @@ def test_an_auditor_who_gave_the_known_part_alone_has_missed_an_error(
     _complete(clinic, ANN, NO_ADDITIONS, *prediction.scored.labels)
     _complete(clinic, LEAD, additions, *prediction.scored.labels)
     with clinic.begin(read_only=True) as transaction:
-        known = _known(transaction, prediction)
-    assert known is not None
-    assert (known.audit_agreed, known.reread, known.lead_agreed) == (True, True, False)
-    assert known.right is False
+        check = _known(transaction, prediction)
+    assert check is not None
+    assert (check.audit_agreed, check.reread, check.lead_agreed) == (True, True, False)
+    assert check.right is False
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0], ids=["review", "audit"])
@@ -523,9 +526,11 @@ def test_a_blind_audit_takes_the_same_answers_as_a_review(
     predict(clinic, "0.9" if rate else "0.4")
     task = clinic.claimed(ANN)
     assert task.blind is bool(rate)
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         clinic.reviews.complete(ANN, task.id, ["zebra"], None, task.version)
-    assert [fault.pointer for fault in refused.value.faults] == ["/labels/0"]
+    assert [fault.pointer for fault in error.value.faults] == ["/labels/0"]
     given = ["a", "b", *additions.new_labels]
-    done = clinic.reviews.complete(ANN, task.id, given, None, task.version, additions=additions)
-    assert not done.agreed
+    annotation = clinic.reviews.complete(
+        ANN, task.id, given, None, task.version, additions=additions
+    )
+    assert not annotation.agreed

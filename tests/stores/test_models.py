@@ -24,10 +24,10 @@ def test_the_model_activated_last_is_the_active_one(begin: Transactions) -> None
         transaction.models.add(first)
         transaction.models.add(second)
         # The ids of activations fall, as they may when two machines' clocks differ.
-        for number, chosen in ((3, first), (2, second), (1, first)):
+        for number, chosen_model in ((3, first), (2, second), (1, first)):
             activation = f"019b7a0b-0000-7000-8000-{number:012x}"
-            transaction.models.activate(chosen.id, START, activation)
-            assert transaction.models.active() == replace(chosen, active=True)
+            transaction.models.activate(chosen_model.id, START, activation)
+            assert transaction.models.active() == replace(chosen_model, active=True)
     with begin(read_only=True) as transaction:
         assert transaction.models.all() == [second, replace(first, active=True)]
         assert transaction.models.get(second.id) == second

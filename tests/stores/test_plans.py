@@ -150,11 +150,11 @@ def planned(module_engine: Engine) -> Engine:
         transaction.calibrations.activate(MODEL.id, LEARNT.id, START, LEARNT.id)
         for number in range(60):
             document = Document(id=f"note {number}", text="fever")
-            made = prediction(client_id=f"client {number}", document=document)
-            made = made._replace(
-                selection=made.selection._replace(draw=number / 60, cluster=number / 60)
+            new_prediction = prediction(client_id=f"client {number}", document=document)
+            new_prediction = new_prediction._replace(
+                selection=new_prediction.selection._replace(draw=number / 60, cluster=number / 60)
             )
-            one = task(made._replace(segment=f"site={('north', 'south')[number % 2]}"))
+            one = task(new_prediction._replace(segment=f"site={('north', 'south')[number % 2]}"))
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
             transaction.jobs.enqueue(job("fit", due_at=START + timedelta(days=1)))
@@ -307,7 +307,7 @@ def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None
     }
     queries = QUERIES | REPORTS | {name: query for name, (query, _) in FROM_INDEXES.items()}
     with planned.begin() as connection:
-        kept = connection.execute(text("SELECT tbl, idx, stat FROM sqlite_stat1")).all()
+        rows = connection.execute(text("SELECT tbl, idx, stat FROM sqlite_stat1")).all()
         if not known:
             connection.execute(text("DELETE FROM sqlite_stat1"))
     planned.dispose()
@@ -318,7 +318,7 @@ def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None
     finally:
         with planned.begin() as connection:
             connection.execute(text("DELETE FROM sqlite_stat1"))
-            for row in kept:
+            for row in rows:
                 connection.execute(
                     text("INSERT INTO sqlite_stat1 VALUES (:tbl, :idx, :stat)"), row._mapping
                 )

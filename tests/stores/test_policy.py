@@ -22,8 +22,8 @@ def replace_policy(begin: Transactions, new: Policy, replacing: str) -> None:
 
 
 def test_a_new_database_holds_the_first_policy(begin: Transactions) -> None:
-    found = current(begin)
-    assert found == first_policy(found.created_at)
+    policy = current(begin)
+    assert policy == first_policy(policy.created_at)
 
 
 def test_the_policy_added_last_is_in_force_whatever_its_id(begin: Transactions) -> None:

@@ -44,36 +44,40 @@ def listed(begin: Transactions, after: str | None = None, limit: int = 50, **wan
     ],
 )
 def test_a_stored_prediction_comes_back_as_it_was(begin: Transactions, document: Document) -> None:
-    made = prediction(
+    new_prediction = prediction(
         document=document, reason=Reason.RULE, created_at=START + timedelta(microseconds=1)
     )._replace(rule="label J18.9")
-    made = made._replace(scored=made.scored._replace(replaced=(0.75, 0.1 + 0.2, 1e-12)))
-    store(begin, made)
+    new_prediction = new_prediction._replace(
+        scored=new_prediction.scored._replace(replaced=(0.75, 0.1 + 0.2, 1e-12))
+    )
+    store(begin, new_prediction)
     with begin(read_only=True) as transaction:
-        assert transaction.predictions.get(made.id) == made
+        assert transaction.predictions.get(new_prediction.id) == new_prediction
 
 
 def test_pages_go_newest_first_without_gaps_or_repeats(begin: Transactions) -> None:
-    made = [prediction() for _ in range(6)]
-    store(begin, *made)
+    predictions = [prediction() for _ in range(6)]
+    store(begin, *predictions)
     seen, after = [], None
     for full_pages in (1, 2):
         page = listed(begin, after, limit=3)
         seen += page.items
         after = page.next_after
         assert (after is None) == (full_pages == 2)
-    assert seen == made[::-1]
+    assert seen == predictions[::-1]
 
 
 def test_one_documents_predictions_go_newest_first_among_others(begin: Transactions) -> None:
     names = ["d-1", "d-2", "d-1", "d-1", "d-2", "d-1"]
-    made = [prediction(document=Document(id=name, text="x")) for name in names]
+    predictions = [prediction(document=Document(id=name, text="x")) for name in names]
     foreign = prediction(document=Document(id="d-1", text="x"), client_id=OTHER_CLIENT.id)
-    store(begin, *made, foreign)
+    store(begin, *predictions, foreign)
     wanted = {"document_id": "d-1", "client_id": CLIENT.id}
     first = listed(begin, limit=2, **wanted)
-    assert first == Page((made[5], made[3]), made[3].id)
-    assert listed(begin, first.next_after, limit=2, **wanted) == Page((made[2], made[0]), None)
+    assert first == Page((predictions[5], predictions[3]), predictions[3].id)
+    assert listed(begin, first.next_after, limit=2, **wanted) == Page(
+        (predictions[2], predictions[0]), None
+    )
     assert listed(begin, document_id="d-1", limit=1) == Page((foreign,), foreign.id)
 
 
@@ -106,12 +110,14 @@ def test_predictions_are_counted_by_decision_and_reason(begin: Transactions) -> 
 
 
 def test_a_request_is_found_again_by_its_client_and_key(begin: Transactions) -> None:
-    made = prediction()
+    new_prediction = prediction()
     with begin() as transaction:
-        add_predictions(transaction, made, idempotency=IdempotencyKey("k", "digest"))
+        add_predictions(transaction, new_prediction, idempotency=IdempotencyKey("k", "digest"))
     with begin(read_only=True) as transaction:
         asked = [(CLIENT.id, "k"), (CLIENT.id, "K"), (OTHER_CLIENT.id, "k")]
-        assert transaction.predictions.replayed(asked) == {(CLIENT.id, "k"): (made, "digest")}
+        assert transaction.predictions.replayed(asked) == {
+            (CLIENT.id, "k"): (new_prediction, "digest")
+        }
 
 
 def test_a_key_is_taken_once_by_each_client_and_a_late_one_leaves_no_trace(
@@ -136,9 +142,9 @@ def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Transactio
         Submission(CLIENT, document, key.of_part(place)) for place, document in enumerate(documents)
     ]
     first, again = (results(predictions.predict(batch)) for _ in range(2))
-    stored = [made for made in first if isinstance(made, Prediction)]
-    assert len(stored) == 199
-    assert [made for made in again if isinstance(made, Prediction)] == stored
+    stored_predictions = [made for made in first if isinstance(made, Prediction)]
+    assert len(stored_predictions) == 199
+    assert [made for made in again if isinstance(made, Prediction)] == stored_predictions
     with begin(read_only=True) as transaction:
         assert sum(transaction.reports().decisions().values()) == 199
         assert sum(transaction.reviews.open_counts().values()) == 199

@@ -44,25 +44,25 @@ def by_definition(
     contents = {each.prediction.selection.cluster for each in gone}
     if order is ReadingOrder.AS_THEY_CAME:
         return min(tasks, key=clock)
-    hurried = [of for of in tasks if of.due_at is not None or of.prediction.document.priority]
-    plain = [of for of in tasks if of not in hurried]
+    hurried_tasks = [of for of in tasks if of.due_at is not None or of.prediction.document.priority]
+    plain = [of for of in tasks if of not in hurried_tasks]
     fresh = [
         of
         for of in plain
         if of.kind is ReviewKind.AUDIT or of.prediction.selection.cluster not in contents
     ]
-    marked = sorted(
+    marked_tasks = sorted(
         (of for of in fresh if of.marked),
         key=lambda of: (of.kind is not ReviewKind.AUDIT, clock(of)),
     )
     doubtful = sorted(
         (of for of in fresh if not of.marked), key=lambda of: (of.confidence, *clock(of))
     )
-    streams = [marked, doubtful]
+    streams = [marked_tasks, doubtful]
     if order is ReadingOrder.DOUBTFUL_FIRST:
         streams.reverse()
     copies = sorted((of for of in plain if of not in fresh), key=clock)
-    return [*sorted(hurried, key=clock), *streams[0], *streams[1], *copies][0]
+    return [*sorted(hurried_tasks, key=clock), *streams[0], *streams[1], *copies][0]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -70,17 +70,17 @@ def test_the_queue_is_read_in_the_order_of_its_definition(begin: Transactions, s
     draw = Random(seed)
     left = [waiting(place, draw) for place in range(24)]
     store(begin, *left)
-    gone: list[ReviewTask] = []
+    tasks: list[ReviewTask] = []
     while left:
         order = draw.choice([*ReadingOrder])
-        expected = by_definition(left, gone, order)
+        expected = by_definition(left, tasks, order)
         with begin() as transaction:
-            found = transaction.reviews.next_for(ANN.id, START, escalated=False, order=order)
-        assert found is not None
-        assert found.id == expected.id, order
-        save(begin, found.claimed(ANN.id, START, QUARTER))
+            task = transaction.reviews.next_for(ANN.id, START, escalated=False, order=order)
+        assert task is not None
+        assert task.id == expected.id, order
+        save(begin, task.claimed(ANN.id, START, QUARTER))
         left.remove(expected)
-        gone.append(expected)
+        tasks.append(expected)
 
 
 def test_what_a_newer_model_says_decides_which_is_read_next(begin: Transactions) -> None:
@@ -93,18 +93,18 @@ def test_what_a_newer_model_says_decides_which_is_read_next(begin: Transactions)
     with begin() as transaction:
         transaction.reviews.rescore([(sure, [candidate])])
     assert _next(begin, order) == sure.id
-    stored = read(begin, sure.id)
-    assert stored is not None
-    assert stored.candidates == sure.candidates, "the prediction stays what is suggested"
+    stored_task = read(begin, sure.id)
+    assert stored_task is not None
+    assert stored_task.candidates == sure.candidates, "the prediction stays what is suggested"
 
 
 def test_a_released_copy_is_read_again_first(begin: Transactions) -> None:
     first, copy = (replace(task(_of(0.5, content=0.3)), marked=True) for _ in range(2))
     other = replace(task(_of(0.5, content=0.6)), marked=False, created_at=START + QUARTER)
     store(begin, first, copy, other)
-    held = save(begin, first.claimed(ANN.id, START, QUARTER))
+    held_task = save(begin, first.claimed(ANN.id, START, QUARTER))
     assert _next(begin, ReadingOrder.MARKED_FIRST) == other.id
-    save(begin, held.released(ANN.id))
+    save(begin, held_task.released(ANN.id))
     assert _next(begin, ReadingOrder.MARKED_FIRST) == first.id
 
 
@@ -115,5 +115,5 @@ def _of(confidence: float, *, content: float | None = None) -> object:
 
 def _next(begin: Transactions, order: ReadingOrder) -> str | None:
     with begin() as transaction:
-        found = transaction.reviews.next_for("somebody", START, escalated=False, order=order)
-    return found and found.id
+        task = transaction.reviews.next_for("somebody", START, escalated=False, order=order)
+    return task and task.id

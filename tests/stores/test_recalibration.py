@@ -20,10 +20,10 @@ IDS = FakeIds(0x7500_0000_0000)
 
 @pytest.fixture
 def known(begin: Transactions) -> ModelVersion:
-    registered = model("sha256:model")
+    registered_model = model("sha256:model")
     with begin() as transaction:
-        transaction.models.add(registered)
-    return registered
+        transaction.models.add(registered_model)
+    return registered_model
 
 
 def add(begin: Transactions, *made: Calibration) -> None:
@@ -44,33 +44,33 @@ def served(begin: Transactions, of: ModelVersion) -> tuple[Calibration | None, S
 
 
 def test_a_calibrator_is_read_back_whole(begin: Transactions, known: ModelVersion) -> None:
-    made = calibration(known)
-    add(begin, made)
+    new_calibration = calibration(known)
+    add(begin, new_calibration)
     with begin(read_only=True) as transaction:
-        assert transaction.calibrations.get(made.id) == made
+        assert transaction.calibrations.get(new_calibration.id) == new_calibration
         assert transaction.calibrations.get(known.id) is None
 
 
 def test_calibrators_are_listed_newest_first(begin: Transactions, known: ModelVersion) -> None:
-    made = [calibration(known, f"sha256:{number}") for number in range(3)]
-    add(begin, *made)
+    calibrations = [calibration(known, f"sha256:{number}") for number in range(3)]
+    add(begin, *calibrations)
     with begin(read_only=True) as transaction:
         first = transaction.calibrations.page(after=None, limit=2)
         rest = transaction.calibrations.page(after=first.next_after, limit=2)
-    assert [*first.items, *rest.items] == made[::-1]
+    assert [*first.items, *rest.items] == calibrations[::-1]
     assert rest.next_after is None
 
 
 def test_the_same_content_compared_with_the_same_is_found(
     begin: Transactions, known: ModelVersion
 ) -> None:
-    made = calibration(known)
-    add(begin, made)
+    new_calibration = calibration(known)
+    add(begin, new_calibration)
     with begin(read_only=True) as transaction:
         same = transaction.calibrations.same
-        assert same(known.id, made.version, made.replaces) == made
-        assert same(known.id, made.version, "another") is None
-        assert same(known.id, "another", made.replaces) is None
+        assert same(known.id, new_calibration.version, new_calibration.replaces) == new_calibration
+        assert same(known.id, new_calibration.version, "another") is None
+        assert same(known.id, "another", new_calibration.replaces) is None
 
 
 def test_a_model_begins_with_its_own_calibrator_and_returns_to_it(
@@ -107,13 +107,13 @@ def store(begin: Transactions, *made: Prediction) -> None:
 
 
 def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Transactions) -> None:
-    silent, reviewed, reported, both = (prediction() for _ in range(4))
+    silent, reviewed_prediction, reported_prediction, both = (prediction() for _ in range(4))
     foreign = prediction()._replace(scored=scored_set()._replace(model_version=OTHER))
-    store(begin, silent, reviewed, reported, both, foreign)
-    tasks = {one.id: task(one) for one in (reviewed, both, foreign)}
+    store(begin, silent, reviewed_prediction, reported_prediction, both, foreign)
+    tasks = {one.id: task(one) for one in (reviewed_prediction, both, foreign)}
     said = {id_: annotation(of, "a") for id_, of in tasks.items()}
     first, last = outcome(both, "a"), outcome(both, "a", "b", number=2)
-    alone = outcome(reported, "b")
+    alone = outcome(reported_prediction, "b")
     with begin() as transaction:
         transaction.reviews.add_all([*tasks.values()])
         for one in said.values():
@@ -121,10 +121,10 @@ def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Transacti
         for one in (first, last, alone):
             transaction.outcomes.add(one)
     with begin(read_only=True) as transaction:
-        found = transaction.evidence.of_model("sha256:model", limit=9)
+        checks = transaction.evidence.of_model("sha256:model", limit=9)
         newest = transaction.evidence.of_model("sha256:model", limit=1)
-    assert [each.id for each in found] == [both.id, reported.id, reviewed.id]
-    assert newest == found[:1]
-    assert found[0].check == check(both.id, [said[both.id]], [first, last])
-    assert found[1].check == check(reported.id, [], [alone])
-    assert found[0].check.answered_at == min(said[both.id].created_at, last.created_at)
+    assert [each.id for each in checks] == [both.id, reported_prediction.id, reviewed_prediction.id]
+    assert newest == checks[:1]
+    assert checks[0].check == check(both.id, [said[both.id]], [first, last])
+    assert checks[1].check == check(reported_prediction.id, [], [alone])
+    assert checks[0].check.answered_at == min(said[both.id].created_at, last.created_at)

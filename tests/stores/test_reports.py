@@ -58,9 +58,9 @@ def read(begin: Transactions, since: date = FIRST_DAY) -> list[Cell]:
     with begin(read_only=True) as transaction:
         cells, steps = transaction.reports().tally(since), transaction.reports().steps(since)
     counts: list[Counter[Reason]] = [Counter(), Counter()]
-    for found, counted in zip(counts, (cells, steps), strict=True):
+    for found_counts, counted in zip(counts, (cells, steps), strict=True):
         for one in counted:
-            found[one.reason] += one.documents
+            found_counts[one.reason] += one.documents
     assert counts[0] == counts[1]
     return cells
 
@@ -71,10 +71,10 @@ def test_open_reviews_past_their_due_time_are_overdue(begin: Transactions) -> No
         return prediction(document=Document(text="x", due_at=due_at))._replace(segment=segment)
 
     tasks = stored(begin, due(-1), due(-2, "site=south"), due(1), due(None))
-    reopened = replace(task(due(-1)), kind=ReviewKind.REOPENED, round=1)
+    reopened_task = replace(task(due(-1)), kind=ReviewKind.REOPENED, round=1)
     with begin() as transaction:
-        add_predictions(transaction, reopened.prediction)
-        transaction.reviews.add(reopened)
+        add_predictions(transaction, reopened_task.prediction)
+        transaction.reviews.add(reopened_task)
     with begin(read_only=True) as transaction:
         assert transaction.backlog.overdue(START) == 2
         assert transaction.backlog.overdue(START, Segment("site", "south")) == 1
@@ -98,11 +98,11 @@ def test_an_empty_database_has_nothing_to_report(begin: Transactions) -> None:
 
 
 def test_what_is_alike_is_counted_together(begin: Transactions) -> None:
-    drawn = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
+    selection = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
     sent = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
     stored(
         begin,
-        *(prediction(confidence=0.9012, **sent)._replace(selection=drawn) for _ in range(3)),
+        *(prediction(confidence=0.9012, **sent)._replace(selection=selection) for _ in range(3)),
         prediction(confidence=0.9012, **sent),
         prediction(confidence=1.0, **sent),
         prediction(confidence=0.4999),
@@ -137,10 +137,10 @@ def test_each_step_begins_at_its_own_number(begin: Transactions) -> None:
     stored(begin, *(prediction(confidence=one) for one in confidences))
     with begin(read_only=True) as transaction:
         steps = transaction.reports().steps(FIRST_DAY)
-    found = Counter[int]()
+    counts = Counter[int]()
     for count in steps:
-        found[count.step] += count.documents
-    assert found == Counter(bisect_right(grid, one) - 1 for one in confidences)
+        counts[count.step] += count.documents
+    assert counts == Counter(bisect_right(grid, one) - 1 for one in confidences)
 
 
 def test_days_end_at_midnight_in_utc(begin: Transactions) -> None:
@@ -186,12 +186,12 @@ def test_people_have_a_last_word(begin: Transactions, given, expected) -> None:
     (cell,) = read(begin)
     assert (cell.reviewer_agreed, cell.outcome_agreed) == (expected, None)
     with begin(read_only=True) as transaction:
-        checked = transaction.evidence.checked(LONG_AGO, 10)
-        said = deciding(transaction.reviews.annotations_of(one.prediction.id))
-    assert (None if said is None else said.agreed) == expected
-    assert [found.reviewer_agreed for found in checked] == ([] if expected is None else [expected])
-    if said is not None:
-        assert checked[0].truth == said.labels
+        checks = transaction.evidence.checked(LONG_AGO, 10)
+        annotation = deciding(transaction.reviews.annotations_of(one.prediction.id))
+    assert (None if annotation is None else annotation.agreed) == expected
+    assert [found.reviewer_agreed for found in checks] == ([] if expected is None else [expected])
+    if annotation is not None:
+        assert checks[0].truth == annotation.labels
 
 
 def test_the_last_outcome_counts_before_what_people_said(begin: Transactions) -> None:
@@ -203,36 +203,36 @@ def test_the_last_outcome_counts_before_what_people_said(begin: Transactions) ->
     (cell,) = read(begin)
     assert (cell.reviewer_agreed, cell.outcome_agreed, cell.right) == (True, False, False)
     with begin(read_only=True) as transaction:
-        (found,) = transaction.evidence.checked(LONG_AGO, 10)
-    assert (found.labels, found.truth, found.right) == (("a", "b"), ("d",), False)
-    assert found.metadata == {"ward": 3}
+        (check,) = transaction.evidence.checked(LONG_AGO, 10)
+    assert (check.labels, check.truth, check.right) == (("a", "b"), ("d",), False)
+    assert check.metadata == {"ward": 3}
 
 
 def test_checked_documents_are_the_last_ones_and_of_the_period(begin: Transactions) -> None:
-    made = stored(
+    tasks = stored(
         begin,
         *(
             prediction(document=Document(text="x"), created_at=START + timedelta(hours=n))
             for n in range(4)
         ),
     )
-    for one in made:
+    for one in tasks:
         say(begin, one, False, ReviewKind.REVIEW, settles=True)
 
     def ids(since: datetime, limit: int) -> list[str]:
         with begin(read_only=True) as transaction:
             return [one.id for one in transaction.evidence.checked(since, limit)]
 
-    assert ids(LONG_AGO, 2) == [one.prediction.id for one in made[2:]]
-    assert ids(START + timedelta(hours=1), 10) == [one.prediction.id for one in made[1:]]
+    assert ids(LONG_AGO, 2) == [one.prediction.id for one in tasks[2:]]
+    assert ids(START + timedelta(hours=1), 10) == [one.prediction.id for one in tasks[1:]]
 
 
 def test_reviews_are_counted_by_the_day_they_come_and_the_day_they_are_done(
     begin: Transactions,
 ) -> None:
-    made = stored(begin, *(prediction() for _ in range(3)))
+    tasks = stored(begin, *(prediction() for _ in range(3)))
     with begin() as transaction:
-        for one, minutes, seconds in zip(made, (5, 5, 60 * 24), (20.0, 40.0, 5000.0), strict=True):
+        for one, minutes, seconds in zip(tasks, (5, 5, 60 * 24), (20.0, 40.0, 5000.0), strict=True):
             said = replace(annotation(one, "a", minutes=minutes), seconds=seconds)
             transaction.reviews.annotate(said)
     with begin(read_only=True) as transaction:
@@ -247,8 +247,8 @@ def test_every_task_is_counted_on_the_day_it_comes(begin: Transactions) -> None:
     sent = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
     with begin() as transaction:
         add_predictions(transaction, prediction()._replace(**sent))  # nobody reads it
-    checked = prediction()._replace(decision=Decision.AUTO, reason=Reason.AUDIT)
-    (first, *_) = stored(begin, prediction(), prediction(), checked)
+    checked_prediction = prediction()._replace(decision=Decision.AUTO, reason=Reason.AUDIT)
+    (first, *_) = stored(begin, prediction(), prediction(), checked_prediction)
     with begin() as transaction:
         for kind in (ReviewKind.OVERLAP, LEAD):
             later = START + timedelta(days=1) * (kind is LEAD)
@@ -268,12 +268,12 @@ MINUTE = timedelta(minutes=1)
 
 def test_what_waits_is_counted_with_the_age_of_its_oldest(begin: Transactions) -> None:
     waiting = [task(prediction(created_at=START + n * MINUTE)) for n in range(3)]
-    leased = waiting[1].claimed("reviewer", START + 5 * MINUTE, MINUTE)
+    leased_task = waiting[1].claimed("reviewer", START + 5 * MINUTE, MINUTE)
     ids = FakeIds(1_000_000)
     with begin() as transaction:
         add_predictions(transaction, *(one.prediction for one in waiting))
         transaction.reviews.add_all(waiting)
-        transaction.reviews.save(leased)
+        transaction.reviews.save(leased_task)
         transaction.outbox.add(sent_message(waiting[2].prediction, ids()))
         for minute in (2, 1):
             transaction.jobs.enqueue(job("fit", due_at=START + minute * MINUTE))

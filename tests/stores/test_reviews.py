@@ -82,25 +82,25 @@ def test_a_task_comes_back_as_it_was_in_every_state(begin: Transactions) -> None
     waiting = task()
     store(begin, waiting)
     assert read(begin, waiting.id) == waiting
-    leased = save(begin, waiting.claimed(ANN.id, START, QUARTER))
-    assert read(begin, waiting.id) == leased
-    extended = save(begin, leased.extended(ANN.id, START + QUARTER, QUARTER))
-    assert read(begin, waiting.id) == extended
-    skipped = save(begin, extended.skipped(ANN.id, 'not "mine"', START))
-    assert read(begin, waiting.id) == skipped
-    again = save(begin, skipped.claimed(BEN.id, START, QUARTER))
-    escalated = save(begin, again.skipped(BEN.id, "hard", START - QUARTER))
-    assert escalated.state is ReviewState.SKIPPED
-    assert read(begin, waiting.id) == escalated
-    last = save(begin, escalated.claimed(LEAD.id, START, QUARTER))
-    completed = save(begin, last.completed(LEAD.id, last.version))
-    assert read(begin, waiting.id) == completed
+    leased_task = save(begin, waiting.claimed(ANN.id, START, QUARTER))
+    assert read(begin, waiting.id) == leased_task
+    extended_task = save(begin, leased_task.extended(ANN.id, START + QUARTER, QUARTER))
+    assert read(begin, waiting.id) == extended_task
+    skipped_task = save(begin, extended_task.skipped(ANN.id, 'not "mine"', START))
+    assert read(begin, waiting.id) == skipped_task
+    again = save(begin, skipped_task.claimed(BEN.id, START, QUARTER))
+    escalated_task = save(begin, again.skipped(BEN.id, "hard", START - QUARTER))
+    assert escalated_task.state is ReviewState.SKIPPED
+    assert read(begin, waiting.id) == escalated_task
+    last = save(begin, escalated_task.claimed(LEAD.id, START, QUARTER))
+    completed_task = save(begin, last.completed(LEAD.id, last.version))
+    assert read(begin, waiting.id) == completed_task
 
 
 def test_the_oldest_claimable_task_is_next(begin: Transactions) -> None:
-    leased, oldest, newer = task(), task(), task()
-    store(begin, newer, oldest, leased)
-    save(begin, leased.claimed(ANN.id, START, QUARTER))
+    leased_task, oldest, newer = task(), task(), task()
+    store(begin, newer, oldest, leased_task)
+    save(begin, leased_task.claimed(ANN.id, START, QUARTER))
     assert next_for(begin, BEN) == oldest
     assert next_for(begin, BEN) == oldest  # nothing was committed
     save(begin, oldest.claimed(BEN.id, START, QUARTER))
@@ -110,24 +110,26 @@ def test_the_oldest_claimable_task_is_next(begin: Transactions) -> None:
 def test_a_task_whose_lease_ran_out_is_next_before_newer_ones(begin: Transactions) -> None:
     silent, newer = task(), task()
     store(begin, silent, newer)
-    leased = save(begin, silent.claimed(ANN.id, START, QUARTER))
+    leased_task = save(begin, silent.claimed(ANN.id, START, QUARTER))
     just_before = START + QUARTER - timedelta(microseconds=1)
     assert next_for(begin, BEN, just_before) == newer
-    assert next_for(begin, BEN, START + QUARTER) == leased
+    assert next_for(begin, BEN, START + QUARTER) == leased_task
 
 
 def test_nobody_is_offered_what_they_have_skipped(begin: Transactions) -> None:
     first, second = task(), task()
     store(begin, first, second)
-    skipped = save(begin, first.claimed(ANN.id, START, QUARTER).skipped(ANN.id, "why", START))
+    skipped_task = save(begin, first.claimed(ANN.id, START, QUARTER).skipped(ANN.id, "why", START))
     assert next_for(begin, ANN) == second
-    assert next_for(begin, BEN) == skipped
-    undone = save(begin, skipped.unskipped(ANN.id, START, QUARTER))
+    assert next_for(begin, BEN) == skipped_task
+    undone = save(begin, skipped_task.unskipped(ANN.id, START, QUARTER))
     with begin() as transaction:
         transaction.reviews.withdraw_skip(first.id, ANN.id)
     assert next_for(begin, ANN) == undone
-    skipped = save(begin, undone.claimed(ANN.id, START, QUARTER).skipped(ANN.id, "why", START))
-    twice = save(begin, skipped.claimed(LEAD.id, START, QUARTER).skipped(LEAD.id, "why", START))
+    skipped_task = save(begin, undone.claimed(ANN.id, START, QUARTER).skipped(ANN.id, "why", START))
+    twice = save(
+        begin, skipped_task.claimed(LEAD.id, START, QUARTER).skipped(LEAD.id, "why", START)
+    )
     assert next_for(begin, LEAD, escalated=True) == second
     assert next_for(begin, BEN, escalated=True) == twice
 
@@ -136,28 +138,28 @@ def test_escalated_tasks_go_to_leads_alone_and_first(begin: Transactions) -> Non
     older, hard = task(), task()
     store(begin, older, hard)
     for reviewer in (ANN, BEN):
-        claimed = save(begin, hard.claimed(reviewer.id, START, QUARTER))
-        hard = save(begin, claimed.skipped(reviewer.id, "hard", START))
+        claimed_task = save(begin, hard.claimed(reviewer.id, START, QUARTER))
+        hard = save(begin, claimed_task.skipped(reviewer.id, "hard", START))
     assert next_for(begin, CAT) == older
     assert next_for(begin, LEAD, escalated=True) == hard
-    held = save(begin, hard.claimed(LEAD.id, START, QUARTER))
+    held_task = save(begin, hard.claimed(LEAD.id, START, QUARTER))
     assert next_for(begin, LEAD, escalated=True) == older
     # When the lead goes silent the task still is no plain reviewer's.
     later = START + 2 * QUARTER
     assert next_for(begin, CAT, later) == older
-    assert next_for(begin, LEAD, later, escalated=True) == held
+    assert next_for(begin, LEAD, later, escalated=True) == held_task
 
 
 def test_whoever_wants_one_task_gets_no_other(begin: Transactions) -> None:
     first, second, hard = task(), task(), task()
     store(begin, first, second, hard)
     assert next_for(begin, ANN, only=second.id) == second
-    held = save(begin, second.claimed(BEN.id, START, QUARTER))
+    held_task = save(begin, second.claimed(BEN.id, START, QUARTER))
     assert next_for(begin, ANN, only=second.id) is None
-    assert next_for(begin, ANN, START + QUARTER, only=second.id) == held
+    assert next_for(begin, ANN, START + QUARTER, only=second.id) == held_task
     for reviewer in (ANN, BEN):
-        claimed = save(begin, hard.claimed(reviewer.id, START, QUARTER))
-        hard = save(begin, claimed.skipped(reviewer.id, "hard", START))
+        claimed_task = save(begin, hard.claimed(reviewer.id, START, QUARTER))
+        hard = save(begin, claimed_task.skipped(reviewer.id, "hard", START))
     assert next_for(begin, CAT, only=hard.id) is None, "it waits for a lead"
     assert next_for(begin, LEAD, only=hard.id, escalated=True) == hard
     assert next_for(begin, LEAD, only=first.id, escalated=True) == first
@@ -174,11 +176,11 @@ def test_an_older_version_overwrites_none_and_a_completed_task_is_nobodys(
     with pytest.raises(StaleVersion):
         save(begin, stale)
     assert read(begin, only.id) == newer
-    completed = save(begin, newer.completed(BEN.id, newer.version))
-    for version in (completed.version, completed.version + 10):
+    completed_task = save(begin, newer.completed(BEN.id, newer.version))
+    for version in (completed_task.version, completed_task.version + 10):
         with pytest.raises(StaleVersion):
             save(begin, replace(only, version=version))
-    assert read(begin, only.id) == completed
+    assert read(begin, only.id) == completed_task
     for escalated in (False, True):
         assert next_for(begin, CAT, START + timedelta(days=9), escalated=escalated) is None
 
@@ -238,11 +240,11 @@ def test_open_tasks_are_counted_by_state(begin: Transactions) -> None:
     store(begin, *tasks)
     with begin(read_only=True) as transaction:
         assert transaction.reviews.open_counts() == {ReviewState.WAITING: 6}
-    claimed = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:4]]
-    once = save(begin, claimed[0].skipped(ANN.id, "y", START))
+    claimed_tasks = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:4]]
+    once = save(begin, claimed_tasks[0].skipped(ANN.id, "y", START))
     again = save(begin, once.claimed(BEN.id, START, QUARTER))
     save(begin, again.skipped(BEN.id, "y", START))
-    for one in claimed[1:3]:
+    for one in claimed_tasks[1:3]:
         save(begin, one.completed(ANN.id, one.version))
     with begin(read_only=True) as transaction:
         assert transaction.reviews.open_counts() == {
@@ -254,16 +256,16 @@ def test_open_tasks_are_counted_by_state(begin: Transactions) -> None:
 
 
 def test_annotations_come_back_as_they_were_and_are_counted(begin: Transactions) -> None:
-    plain, commented = task(), task()
-    store(begin, plain, commented)
+    plain, commented_task = task(), task()
+    store(begin, plain, commented_task)
     first = annotation(plain)
-    second = replace(annotation(commented), comment="", chosen_rank=0, labels=(), agreed=True)
+    second = replace(annotation(commented_task), comment="", chosen_rank=0, labels=(), agreed=True)
     with begin() as transaction:
         transaction.reviews.annotate(first)
         transaction.reviews.annotate(second)
     with begin(read_only=True) as transaction:
         assert transaction.reviews.annotation_of(plain.id) == first
-        assert transaction.reviews.annotation_of(commented.id) == second
+        assert transaction.reviews.annotation_of(commented_task.id) == second
         assert transaction.reviews.count_answers(ANN.id, START) == 2
         assert transaction.reviews.count_answers(ANN.id, START + timedelta(seconds=1)) == 0
         assert transaction.reviews.count_answers(BEN.id, START) == 0
@@ -272,15 +274,15 @@ def test_annotations_come_back_as_they_were_and_are_counted(begin: Transactions)
 def test_expiry_returns_the_oldest_silent_tasks_up_to_a_limit(begin: Transactions) -> None:
     tasks = [task() for _ in range(5)]
     store(begin, *tasks)
-    leased = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:3]]
+    leased_tasks = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:3]]
     alive = save(begin, tasks[3].claimed(BEN.id, START, 2 * QUARTER))
     with begin() as transaction:
-        expired = transaction.reviews.expire_leases(START + QUARTER, limit=2)
-        assert expired == [one.expired() for one in leased[:2]]
-    assert read(begin, tasks[0].id) == expired[0]
+        expired_tasks = transaction.reviews.expire_leases(START + QUARTER, limit=2)
+        assert expired_tasks == [one.expired() for one in leased_tasks[:2]]
+    assert read(begin, tasks[0].id) == expired_tasks[0]
     with begin() as transaction:
         rest = transaction.reviews.expire_leases(START + QUARTER, limit=2)
-        assert rest == [leased[2].expired()]
+        assert rest == [leased_tasks[2].expired()]
     assert read(begin, alive.id) == alive
     assert read(begin, tasks[4].id) == tasks[4]
 
@@ -291,28 +293,28 @@ def test_nobody_is_given_two_tasks_of_one_prediction(begin: Transactions) -> Non
     with begin() as transaction:
         add_predictions(transaction, first.prediction)
         transaction.reviews.add_all([first, second])
-    held = save(begin, first.claimed(ANN.id, START, QUARTER))
+    held_task = save(begin, first.claimed(ANN.id, START, QUARTER))
     assert next_for(begin, ANN) is None
     assert next_for(begin, BEN) == second
-    assert next_for(begin, ANN, START + QUARTER) == held, "her own lease has run out"
-    save(begin, held.completed(ANN.id, held.version))
+    assert next_for(begin, ANN, START + QUARTER) == held_task, "her own lease has run out"
+    save(begin, held_task.completed(ANN.id, held_task.version))
     with begin() as transaction:
-        transaction.reviews.annotate(annotation(held))
+        transaction.reviews.annotate(annotation(held_task))
     assert next_for(begin, ANN, START + 2 * QUARTER) is None
     assert next_for(begin, BEN) == second
 
 
 def test_who_has_read_a_suggestion_is_offered_no_blind_task_of_it(begin: Transactions) -> None:
-    made = prediction()
-    shown, blind, other = task(made), task(made), task()
+    new_prediction = prediction()
+    shown, blind, other = task(new_prediction), task(new_prediction), task()
     blind, other = (replace(one, kind=ReviewKind.OVERLAP) for one in (blind, other))
     with begin() as transaction:
-        add_predictions(transaction, made, other.prediction)
+        add_predictions(transaction, new_prediction, other.prediction)
         transaction.reviews.add_all([blind, shown, other])
-        assert transaction.reviews.open_blind(ANN.id, [made.id])
-        transaction.reviews.note_reader(ANN.id, [made.id], START)
-        transaction.reviews.note_reader(ANN.id, [made.id], START)
-        assert not transaction.reviews.open_blind(ANN.id, [made.id])
+        assert transaction.reviews.open_blind(ANN.id, [new_prediction.id])
+        transaction.reviews.note_reader(ANN.id, [new_prediction.id], START)
+        transaction.reviews.note_reader(ANN.id, [new_prediction.id], START)
+        assert not transaction.reviews.open_blind(ANN.id, [new_prediction.id])
         assert transaction.reviews.open_blind(ANN.id, None)
     assert next_for(begin, ANN, only=blind.id) is None
     assert next_for(begin, ANN) == shown
@@ -325,12 +327,12 @@ def test_who_has_read_a_suggestion_is_offered_no_blind_task_of_it(begin: Transac
 
 
 def test_who_holds_a_blind_task_keeps_it_whatever_they_read(begin: Transactions) -> None:
-    held = replace(task(), kind=ReviewKind.AUDIT)
-    store(begin, held)
-    held = save(begin, held.claimed(ANN.id, START, QUARTER))
+    held_task = replace(task(), kind=ReviewKind.AUDIT)
+    store(begin, held_task)
+    held_task = save(begin, held_task.claimed(ANN.id, START, QUARTER))
     with begin() as transaction:
         transaction.reviews.note_reader(ANN.id, None, START)
-    save(begin, held.released(ANN.id))
+    save(begin, held_task.released(ANN.id))
     assert next_for(begin, ANN) is not None
 
 
@@ -345,8 +347,8 @@ def test_an_adjudication_comes_with_the_answers_that_differ_and_goes_to_leads(
         kind=ReviewKind.ADJUDICATION,
         answers=rival_answers(audit.prediction.scored.labels, [given]),
     )
-    leased = save(begin, audit.claimed(ANN.id, START, QUARTER))
-    save(begin, leased.completed(ANN.id, leased.version))
+    leased_task = save(begin, audit.claimed(ANN.id, START, QUARTER))
+    save(begin, leased_task.completed(ANN.id, leased_task.version))
     with begin() as transaction:
         transaction.reviews.annotate(given)
         transaction.reviews.add(verdict)
@@ -372,13 +374,13 @@ def decided(of: ReviewTask, minutes: float = 0) -> ReviewTask:
 def test_a_decision_comes_back_as_it_was_and_goes_again(begin: Transactions) -> None:
     waiting = task()
     store(begin, waiting)
-    leased = save(begin, waiting.claimed(ANN.id, START, QUARTER))
-    held = save(begin, decided(leased))
-    assert read(begin, waiting.id) == held
-    reopened = save(begin, held.reopened(ANN.id, START, QUARTER))
-    assert read(begin, waiting.id) == reopened
-    settled = save(begin, decided(reopened).finished())
-    assert read(begin, waiting.id) == settled
+    leased_task = save(begin, waiting.claimed(ANN.id, START, QUARTER))
+    held_task = save(begin, decided(leased_task))
+    assert read(begin, waiting.id) == held_task
+    reopened_task = save(begin, held_task.reopened(ANN.id, START, QUARTER))
+    assert read(begin, waiting.id) == reopened_task
+    settled_task = save(begin, decided(reopened_task).finished())
+    assert read(begin, waiting.id) == settled_task
 
 
 def test_a_decided_task_is_never_taken_away(begin: Transactions) -> None:
@@ -387,23 +389,23 @@ def test_a_decided_task_is_never_taken_away(begin: Transactions) -> None:
     store(begin, first)
     with begin() as transaction:
         transaction.reviews.add(other)
-    held = save(begin, decided(save(begin, first.claimed(ANN.id, START, QUARTER))))
+    held_task = save(begin, decided(save(begin, first.claimed(ANN.id, START, QUARTER))))
     late = START + timedelta(days=9)
     assert next_for(begin, BEN, late) == other
     assert next_for(begin, ANN, late) is None, "she reads the document already"
     with begin() as transaction:
         assert transaction.reviews.expire_leases(late, limit=9) == []
         assert transaction.reviews.held_by(ANN.id, START) == 0
-    assert read(begin, first.id) == held
+    assert read(begin, first.id) == held_task
 
 
 def test_decisions_are_listed_by_the_end_of_their_window(begin: Transactions) -> None:
     tasks = [task() for _ in range(3)]
     store(begin, *tasks)
-    leased = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:2]]
+    leased_tasks = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:2]]
     last = save(begin, tasks[2].claimed(BEN.id, START, QUARTER))
-    save(begin, decided(leased[0], minutes=5))
-    save(begin, decided(leased[1], minutes=2))
+    save(begin, decided(leased_tasks[0], minutes=5))
+    save(begin, decided(leased_tasks[1], minutes=2))
     with begin(read_only=True) as transaction:
         reviews = transaction.reviews
         in_order = [tasks[1].id, tasks[0].id]
@@ -422,8 +424,8 @@ def test_a_postponed_task_comes_after_all_that_waited_then(begin: Transactions) 
     later = START + QUARTER
     new = replace(task(), created_at=later + QUARTER)
     store(begin, first, second, third, new)
-    postponed = save(begin, first.claimed(ANN.id, START, QUARTER).postponed(ANN.id, later))
-    assert read(begin, first.id) == postponed
+    postponed_task = save(begin, first.claimed(ANN.id, START, QUARTER).postponed(ANN.id, later))
+    assert read(begin, first.id) == postponed_task
     taken = []
     while (one := next_for(begin, ANN)) is not None:
         taken.append(save(begin, one.claimed(BEN.id, START, QUARTER)).id)
@@ -483,12 +485,14 @@ def test_what_a_lead_puts_first_comes_before_urgent_documents_and_returns_to_its
     assert read(begin, other.id) == first
     assert next_for(begin, ANN) == first
     with_priority = QueueFilter(prioritized=True)
-    held = save(begin, first.claimed(BEN.id, START, QUARTER))
+    held_task = save(begin, first.claimed(BEN.id, START, QUARTER))
     assert next_for(begin, ANN, wanted=with_priority) == urgent
-    back = save(begin, held.released(BEN.id).prioritized(first=False))
+    back = save(begin, held_task.released(BEN.id).prioritized(first=False))
     assert (read(begin, other.id), back.place) == (back, other.place)
-    postponed = save(begin, urgent.claimed(ANN.id, START, QUARTER).postponed(ANN.id, START + HOUR))
-    assert claimed_in_turn(begin) == [normal.id, other.id, postponed.id]
+    postponed_task = save(
+        begin, urgent.claimed(ANN.id, START, QUARTER).postponed(ANN.id, START + HOUR)
+    )
+    assert claimed_in_turn(begin) == [normal.id, other.id, postponed_task.id]
     assert next_for(begin, ANN, wanted=with_priority) is None
 
 
@@ -498,8 +502,8 @@ def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks
     def made(label: str, segment: str, kind: ReviewKind = ReviewKind.REVIEW) -> ReviewTask:
         plain = prediction()._replace(segment=segment)
         sets = (Candidate((label,), 0.9, 0.8),)
-        scored = plain.scored._replace(candidates=sets)
-        return replace(task(plain._replace(scored=scored)), kind=kind)
+        score = plain.scored._replace(candidates=sets)
+        return replace(task(plain._replace(scored=score)), kind=kind)
 
     plain, other, blind = (
         made("a", "site=north"),
@@ -510,7 +514,7 @@ def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks
     with begin(read_only=True) as transaction:
         assert transaction.reviews.segments(most=9) == ["site=north", "site=south"]
     north, south = Segment("site", "north"), Segment("site", "south")
-    for wanted, segment, found in (
+    for wanted_filter, segment, found_task in (
         (QueueFilter(), north, plain),
         (QueueFilter(), south, other),
         (QueueFilter(label="a"), ALL_DOCUMENTS, plain),
@@ -520,27 +524,27 @@ def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks
         (QueueFilter(label="a"), south, blind),
         (QueueFilter(prioritized=True), ALL_DOCUMENTS, None),
     ):
-        assert next_for(begin, ANN, wanted=wanted, segment=segment) == found
+        assert next_for(begin, ANN, wanted=wanted_filter, segment=segment) == found_task
 
 
 def test_a_document_is_undecided_while_it_or_blindly_a_copy_is_read(begin: Transactions) -> None:
-    drawn = Selection(cluster=0.25)
-    answered, namesake, copy, alike, other = (
+    drawn_selection = Selection(cluster=0.25)
+    answered_prediction, namesake, copy, alike, other = (
         prediction(document=Document(id=name, text="fever"))._replace(selection=selection)
         for name, selection in (
             ("note-1", Selection(cluster=0.5)),
             ("note-1", Selection(cluster=0.75)),
-            ("note-2", drawn),
-            ("note-3", drawn),
+            ("note-2", drawn_selection),
+            ("note-3", drawn_selection),
             ("note-4", Selection()),
         )
     )
     with begin() as transaction:
-        add_predictions(transaction, answered, namesake, copy, alike, other)
+        add_predictions(transaction, answered_prediction, namesake, copy, alike, other)
         transaction.reviews.add(task(namesake))
         transaction.reviews.add(replace(task(copy), kind=ReviewKind.AUDIT))
-        everything = [answered, namesake, copy, alike, other]
+        everything = [answered_prediction, namesake, copy, alike, other]
         assert transaction.reviews.undecided(everything) == {namesake.id, copy.id, alike.id}
         assert transaction.reviews.undecided([]) == frozenset()
         transaction.reviews.add(replace(task(namesake), kind=ReviewKind.OVERLAP))
-        assert answered.id in transaction.reviews.undecided(everything)
+        assert answered_prediction.id in transaction.reviews.undecided(everything)

@@ -26,16 +26,16 @@ KINDS = (ReviewKind.REVIEW, ReviewKind.AUDIT, ReviewKind.OVERLAP, ReviewKind.ADJ
 def final_labels(transaction: Transaction, made: Prediction) -> set[str] | None:
     """Return the labels that were sent last, as the facts say."""
     answers = transaction.reviews.annotations_of(made.id)
-    settled = [answer for answer in answers if answer.settles]
-    sent = [(answer.created_at, answer.labels) for answer in settled]
+    annotations = [answer for answer in answers if answer.settles]
+    sent = [(answer.created_at, answer.labels) for answer in annotations]
     if made.decision is Decision.AUTO:
         sent.append((made.created_at, made.scored.labels))
     first = min(sent, default=None)
     if first is None:
         return None
-    for reported in transaction.outcomes.of(made.id):
-        if reported.created_at > first[0]:
-            sent.append((reported.created_at, reported.labels))
+    for each in transaction.outcomes.of(made.id):
+        if each.created_at > first[0]:
+            sent.append((each.created_at, each.labels))
     return set(max(sent)[1])
 
 
@@ -66,8 +66,8 @@ def indexed(transaction: Transaction, table: Table) -> dict[str, set[str]]:
 
 
 def with_word(transaction: Transaction, word: str) -> list[str]:
-    wanted = DocumentFilter(text=word)
-    page = transaction.documents.page(wanted, Order.OLDEST, after=None, limit=100)
+    wanted_filter = DocumentFilter(text=word)
+    page = transaction.documents.page(wanted_filter, Order.OLDEST, after=None, limit=100)
     return [listed.prediction.id for listed in page.items]
 
 
@@ -75,42 +75,57 @@ def test_random_histories_are_found_by_what_follows_from_them(begin: Transaction
     draw = random.Random(7)
     documents = []
     for number in range(30):
-        made = prediction(document=Document(id=None, text=f"common word{number}"))
+        new_prediction = prediction(document=Document(id=None, text=f"common word{number}"))
         if draw.random() < 0.5:
-            made = made._replace(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
-        documents.append(made)
+            new_prediction = new_prediction._replace(
+                decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD
+            )
+        documents.append(new_prediction)
     with begin() as transaction:
         add_predictions(transaction, *documents)
         assert transaction.texts.index_words(15) == 15
-        purged = {made.id for made in documents if act(transaction, made, draw)}
-        late = [made.id for made in documents[15:] if made.id not in purged]
+        ids = {
+            new_prediction.id
+            for new_prediction in documents
+            if act(transaction, new_prediction, draw)
+        }
+        late = [
+            new_prediction.id for new_prediction in documents[15:] if new_prediction.id not in ids
+        ]
         assert transaction.texts.index_words(30) == len(late)
     with begin(read_only=True) as transaction:
-        derived = {made.id: final_labels(transaction, made) for made in documents}
+        derived = {
+            new_prediction.id: final_labels(transaction, new_prediction)
+            for new_prediction in documents
+        }
         sent = {made_id: labels for made_id, labels in derived.items() if labels}
         assert indexed(transaction, tables.final_labels) == sent
-        predicted = {made.id: set(made.scored.labels) for made in documents}
+        predicted = {
+            new_prediction.id: set(new_prediction.scored.labels) for new_prediction in documents
+        }
         assert indexed(transaction, tables.prediction_labels) == predicted
-        kept = [made.id for made in documents if made.id not in purged]
-        assert with_word(transaction, "common") == kept
-        for number, made in enumerate(documents):
-            found = [] if made.id in purged else [made.id]
+        kept_ids = [
+            new_prediction.id for new_prediction in documents if new_prediction.id not in ids
+        ]
+        assert with_word(transaction, "common") == kept_ids
+        for number, new_prediction in enumerate(documents):
+            found = [] if new_prediction.id in ids else [new_prediction.id]
             assert with_word(transaction, f'"word{number}"') == found
-    assert purged
+    assert ids
     assert any(labels is None for labels in derived.values())
 
 
 def test_a_text_waits_until_its_words_are_indexed(begin: Transactions) -> None:
-    made = prediction(document=Document(id=None, text="fever"))
+    new_prediction = prediction(document=Document(id=None, text="fever"))
     features = prediction(document=Document(id=None, features={"f": 1.0}))
     with begin() as transaction:
-        add_predictions(transaction, made, features)
+        add_predictions(transaction, new_prediction, features)
     with begin() as transaction:
         assert transaction.texts.unindexed
         assert with_word(transaction, "fever") == []
         assert transaction.texts.index_words(9) == 1
     with begin() as transaction:
-        assert with_word(transaction, "fever") == [made.id]
+        assert with_word(transaction, "fever") == [new_prediction.id]
         assert not transaction.texts.unindexed
         assert transaction.texts.index_words(9) == 0
 
@@ -152,35 +167,35 @@ TEXTS = (
 def test_parts_of_words_are_found_in_any_script(
     begin: Transactions, query: str, found: list[int]
 ) -> None:
-    made = [prediction(document=Document(id=None, text=text)) for text in TEXTS]
+    predictions = [prediction(document=Document(id=None, text=text)) for text in TEXTS]
     with begin() as transaction:
-        add_predictions(transaction, *made)
+        add_predictions(transaction, *predictions)
         transaction.texts.index_words(9)
     with begin(read_only=True) as transaction:
-        assert with_word(transaction, query) == [made[place].id for place in found]
+        assert with_word(transaction, query) == [predictions[place].id for place in found]
 
 
 def test_any_part_of_long_texts_of_four_bytes_a_letter_is_indexed(begin: Transactions) -> None:
     draw = random.Random(1)
     text = "".join(chr(draw.randrange(0x20000, 0x2A000)) for _ in range(100_000))
-    made = prediction(document=Document(id=None, text=text))
+    new_prediction = prediction(document=Document(id=None, text=text))
     with begin() as transaction:
-        add_predictions(transaction, made)
+        add_predictions(transaction, new_prediction)
         transaction.texts.index_words(9)
     with begin() as transaction:
-        assert with_word(transaction, text[70_000:70_005]) == [made.id]
-        transaction.texts.purge([made.id], START)
+        assert with_word(transaction, text[70_000:70_005]) == [new_prediction.id]
+        transaction.texts.purge([new_prediction.id], START)
         assert with_word(transaction, text[70_000:70_005]) == []
 
 
 def test_words_are_erased_that_another_process_is_indexing(begin: Transactions) -> None:
-    made = prediction(document=Document(id=None, text="fever"))
+    new_prediction = prediction(document=Document(id=None, text="fever"))
     with begin() as transaction:
-        add_predictions(transaction, made)
+        add_predictions(transaction, new_prediction)
 
     def erase() -> None:
         with begin() as transaction:
-            transaction.texts.purge([made.id], START)
+            transaction.texts.purge([new_prediction.id], START)
 
     eraser = threading.Thread(target=erase)
     with begin() as transaction:
@@ -191,7 +206,7 @@ def test_words_are_erased_that_another_process_is_indexing(begin: Transactions) 
     eraser.join()
     with begin(read_only=True) as transaction:
         assert with_word(transaction, "fever") == []
-        assert transaction.predictions.get(made.id).document.text is None  # type: ignore[union-attr]
+        assert transaction.predictions.get(new_prediction.id).document.text is None  # type: ignore[union-attr]
 
 
 def test_nothing_is_indexed_of_encrypted_texts(engine: Engine, database_url: str) -> None:

@@ -37,9 +37,9 @@ SAID = {
 def made(request: pytest.FixtureRequest) -> Prediction:
     """Return a prediction that was drawn for an audit."""
     candidates, marginals = SAID[request.param]
-    scored = ScoredSet(tuple(candidates), tuple(marginals), False, "m", "c")
+    score = ScoredSet(tuple(candidates), tuple(marginals), False, "m", "c")
     selection = Selection(AuditRole.CERTIFICATION, 0.25, 0.5)
-    return prediction()._replace(scored=scored, selection=selection)
+    return prediction()._replace(scored=score, selection=selection)
 
 
 def test_every_reader_finds_what_the_model_said(engine: Engine, made: Prediction) -> None:
@@ -47,8 +47,8 @@ def test_every_reader_finds_what_the_model_said(engine: Engine, made: Prediction
         add_predictions(transaction, made)
         transaction.outcomes.add(outcome(made, "a"))
     with Transactions(engine)(read_only=True) as transaction:
-        (listed,) = transaction.predictions.page(PredictionFilter(), after=None, limit=5).items
-        assert [transaction.predictions.get(made.id), listed] == [made, made]
+        (prediction,) = transaction.predictions.page(PredictionFilter(), after=None, limit=5).items
+        assert [transaction.predictions.get(made.id), prediction] == [made, made]
         of_first = [
             *transaction.evidence.recent(5, with_content=True),
             *transaction.evidence.checked(START, 5),

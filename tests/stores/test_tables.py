@@ -58,23 +58,25 @@ def connection(filled: Engine) -> Iterator[Connection]:
 
 def _fill(engine: Engine) -> None:
     waiting = task()
-    done = task()
-    registered = model()
+    finished_task = task()
+    registered_model = model()
     with Transactions(engine)() as transaction:
         transaction.keys.add(key())
-        transaction.models.add(registered)
-        transaction.models.activate(registered.id, START, MISSING)
-        for one in (waiting, done):
+        transaction.models.add(registered_model)
+        transaction.models.activate(registered_model.id, START, MISSING)
+        for one in (waiting, finished_task):
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
-        skipped = waiting.claimed(ANN.id, START, timedelta(0)).skipped(ANN.id, "why", START)
-        transaction.reviews.save(skipped)
-        transaction.reviews.save(done.claimed(ANN.id, START, timedelta(0)).completed(ANN.id, 2))
+        skipped_task = waiting.claimed(ANN.id, START, timedelta(0)).skipped(ANN.id, "why", START)
+        transaction.reviews.save(skipped_task)
+        transaction.reviews.save(
+            finished_task.claimed(ANN.id, START, timedelta(0)).completed(ANN.id, 2)
+        )
         transaction.reviews.annotate(
             Annotation(
                 id=prediction().id,
-                task_id=done.id,
-                prediction_id=done.prediction.id,
+                task_id=finished_task.id,
+                prediction_id=finished_task.prediction.id,
                 reviewer=ANN.id,
                 labels=("a",),
                 comment=None,
@@ -85,17 +87,19 @@ def _fill(engine: Engine) -> None:
                 created_at=START,
             )
         )
-        transaction.outcomes.add(outcome(done.prediction))
+        transaction.outcomes.add(outcome(finished_task.prediction))
         transaction.certifications.add(certification())
         transaction.certifications.add_scores(
-            [Score(done.prediction.id, certification().scorer, ("a",), 0.5, START)]
+            [Score(finished_task.prediction.id, certification().scorer, ("a",), 0.5, START)]
         )
-        learnt = calibration(registered)
-        transaction.calibrations.add(learnt)
-        transaction.calibrations.activate(registered.id, learnt.id, START, MISSING)
-        tripped = trip()
-        transaction.breakers.add(tripped)
-        transaction.breakers.close(reset(tripped))
+        learnt_calibration = calibration(registered_model)
+        transaction.calibrations.add(learnt_calibration)
+        transaction.calibrations.activate(
+            registered_model.id, learnt_calibration.id, START, MISSING
+        )
+        tripped_trip = trip()
+        transaction.breakers.add(tripped_trip)
+        transaction.breakers.close(reset(tripped_trip))
         transaction.audit_trail.add(AuditEvent.by(ANN, "x", "y", id=prediction().id, at=START))
         transaction.jobs.enqueue(job("fit"))
 
@@ -271,17 +275,19 @@ NO_LEASE = dict.fromkeys(("lease_holder", "lease_claimed_at", "lease_expires_at"
 def _insert(connection: Connection, table: str, changes: dict[str, object]) -> None:
     row = dict(ROWS[table])
     if table in {"other_scores", "review_tasks", "annotations", "outcomes", "model_comparisons"}:
-        made = prediction()
+        new_prediction = prediction()
         transaction = tables.predictions
-        connection.execute(insert(transaction).values({**ROWS["predictions"], "id": made.id}))
-        row["prediction_id"] = made.id
+        connection.execute(
+            insert(transaction).values({**ROWS["predictions"], "id": new_prediction.id})
+        )
+        row["prediction_id"] = new_prediction.id
     if table == "sessions":
         row["person_id"] = prediction().id
         _insert(connection, "people", {"id": row["person_id"]})
     if table in {"model_shadows", "model_comparisons", "calibrations"}:
-        registered = model(f"sha256:{prediction().id}")
-        ModelStore(connection).add(registered)
-        row["model_id"] = registered.id
+        registered_model = model(f"sha256:{prediction().id}")
+        ModelStore(connection).add(registered_model)
+        row["model_id"] = registered_model.id
     if table == "breaker_trips":
         _insert(connection, "policies", {})
     if table == "breaker_resets":
@@ -309,8 +315,8 @@ def _message(connection: Connection) -> int:
     told = message()
     OutboxStore(connection).add(told)
     column = tables.outbox_messages.c
-    found: int = connection.execute(select(column.ordinal).where(column.id == told.id)).scalar_one()
-    return found
+    count: int = connection.execute(select(column.ordinal).where(column.id == told.id)).scalar_one()
+    return count
 
 
 @pytest.mark.parametrize("table", ROWS)

@@ -63,15 +63,15 @@ def people_said(answers: Sequence[Annotation]) -> bool | None:
 def expect(transaction: Transaction, made: Prediction, row: Row | None) -> None:
     """See that a row says what the facts do, read by other means than the store's."""
     answers = transaction.reviews.annotations_of(made.id)
-    reported = transaction.outcomes.of(made.id)
+    outcomes = transaction.outcomes.of(made.id)
     if row is None:
         assert not answers
-        assert not reported
+        assert not outcomes
         return
     assert row["reviewer_agreed"] == people_said(answers)
     counting = [
         each
-        for each in reported
+        for each in outcomes
         if each.sampling in {Sampling.ALL, Sampling.RANDOM_SHARE} and each.echoes < ECHOES
     ][-1:]
     assert row["outcome_agreed"] == (counting[-1].agreed if counting else None)
@@ -79,8 +79,8 @@ def expect(transaction: Transaction, made: Prediction, row: Row | None) -> None:
     if row["labels"] is not None:
         right = row["reviewer_agreed"] if row["outcome_agreed"] is None else row["outcome_agreed"]
         assert (set(row["labels"]) == set(made.scored.labels)) == right
-    assert row["contradicted"] == any(not each.agreed for each in (*answers, *reported))
-    first = [*answers, *counting] or reported[-1:]
+    assert row["contradicted"] == any(not each.agreed for each in (*answers, *outcomes))
+    first = [*answers, *counting] or outcomes[-1:]
     assert row["answered_at"] == min(each.created_at for each in first)
     audits = [each for each in answers if each.kind is ReviewKind.AUDIT]
     assert row["audit_agreed"] == (audits[0].agreed if audits else None)
@@ -93,10 +93,10 @@ def test_random_histories_are_checked_by_what_follows_from_them(
     begin: Transactions, seed: int
 ) -> None:
     with begin() as transaction:
-        made = Histories(seed).live(transaction, 60)
+        predictions = Histories(seed).live(transaction, 60)
     with begin(read_only=True) as transaction:
         rows = stored(transaction)
-        for each in made:
+        for each in predictions:
             expect(transaction, each, rows.get(each.id))
             facts = transaction.truth.facts(each.id)
             assert facts.annotations == transaction.reviews.annotations_of(each.id)
@@ -111,10 +111,10 @@ def test_random_histories_are_checked_by_what_follows_from_them(
 
 def test_a_rebuild_replaces_what_is_wrong_missing_or_too_much(begin: Transactions) -> None:
     with begin() as transaction:
-        made = Histories(7).live(transaction, 30)
+        predictions = Histories(7).live(transaction, 30)
         rows = stored(transaction)
         row = next(iter(transaction._connection.execute(select(tables.checks)).mappings()))
-        silent = next(each for each in made if each.id not in rows)
+        silent = next(each for each in predictions if each.id not in rows)
         table, (first, second, *_) = tables.checks, sorted(rows)
         run = transaction._connection.execute
         run(table.update().where(table.c.prediction_id == first).values(waits=True))

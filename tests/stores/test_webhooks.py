@@ -95,23 +95,23 @@ def test_messages_without_deliveries_come_in_the_order_of_writing_not_of_ids(
 
 
 def test_a_router_learns_that_another_one_was_faster(begin: Transactions) -> None:
-    told = [message() for _ in range(3)]
-    store(begin, *told)
-    assert mark_routed(begin, *told[:2])
+    messages = [message() for _ in range(3)]
+    store(begin, *messages)
+    assert mark_routed(begin, *messages[:2])
     with begin() as transaction:
-        assert not transaction.outbox.mark_routed([one.id for one in told[1:]], START)
+        assert not transaction.outbox.mark_routed([one.id for one in messages[1:]], START)
         transaction.roll_back()
-    assert unrouted(begin) == [told[2]]
+    assert unrouted(begin) == [messages[2]]
 
 
 def test_the_oldest_are_marked_without_being_named(begin: Transactions) -> None:
-    told = [message() for _ in range(4)][::-1]
-    store(begin, *told)
-    assert mark_routed(begin, told[0])
-    for limit, marked in ((2, 2), (2, 1), (2, 0)):
+    messages = [message() for _ in range(4)][::-1]
+    store(begin, *messages)
+    assert mark_routed(begin, messages[0])
+    for limit, count in ((2, 2), (2, 1), (2, 0)):
         with begin() as transaction:
-            assert transaction.outbox.mark_oldest_routed(limit, START) == marked
-        assert unrouted(begin) == (told[3:] if marked == 2 else [])
+            assert transaction.outbox.mark_oldest_routed(limit, START) == count
+        assert unrouted(begin) == (messages[3:] if count == 2 else [])
 
 
 def test_a_client_pulls_its_own_messages_page_by_page_until_it_has_them(
@@ -148,19 +148,21 @@ def test_an_unknown_cursor_leads_nowhere(begin: Transactions) -> None:
 def test_an_endpoint_comes_back_as_it_was_through_its_life(begin: Transactions) -> None:
     first, second = endpoint(), endpoint(events=(MessageType.REVIEW_COMPLETED,))
     store(begin, second, first)
-    changed = first.changed(
+    changed_endpoint = first.changed(
         EndpointChange("https://b.example/", "new", [MessageType.POLICY_TRIPPED])
     ).rotated("whsec_bmV3", START, MINUTE)
     with begin() as transaction:
         assert transaction.endpoints.all() == [first, second]
-        transaction.endpoints.save(replace(changed, version=2))
+        transaction.endpoints.save(replace(changed_endpoint, version=2))
     with begin() as transaction:
-        assert transaction.endpoints.get(first.id, for_update=True) == replace(changed, version=2)
+        assert transaction.endpoints.get(first.id, for_update=True) == replace(
+            changed_endpoint, version=2
+        )
         with pytest.raises(StaleVersion):
             transaction.endpoints.save(replace(first, version=2))
         transaction.endpoints.delete(first.id, START)
         with pytest.raises(StaleVersion):
-            transaction.endpoints.save(replace(changed, version=3))
+            transaction.endpoints.save(replace(changed_endpoint, version=3))
     with begin(read_only=True) as transaction:
         assert transaction.endpoints.get(first.id) is None
         assert transaction.endpoints.all() == [second]
@@ -168,115 +170,118 @@ def test_an_endpoint_comes_back_as_it_was_through_its_life(begin: Transactions) 
 
 def test_a_delivery_comes_back_as_it_was_through_its_life(begin: Transactions) -> None:
     told, to = message(), endpoint()
-    queued = delivery(told, to)
-    store(begin, told, to, queued)
-    assert read(begin, queued.id) == queued
-    claimed = claim(begin, to)
-    assert claimed == [queued.claimed(START, MINUTE)]
-    assert read(begin, queued.id) == claimed[0]
-    failed = claimed[0].answered(BROKEN, START, RetryDelays(), 0.5)
-    assert save(begin, failed)
-    assert read(begin, queued.id) == failed
+    queued_delivery = delivery(told, to)
+    store(begin, told, to, queued_delivery)
+    assert read(begin, queued_delivery.id) == queued_delivery
+    deliveries = claim(begin, to)
+    assert deliveries == [queued_delivery.claimed(START, MINUTE)]
+    assert read(begin, queued_delivery.id) == deliveries[0]
+    failed_delivery = deliveries[0].answered(BROKEN, START, RetryDelays(), 0.5)
+    assert save(begin, failed_delivery)
+    assert read(begin, queued_delivery.id) == failed_delivery
     again = claim(begin, to, minutes=9)
-    done = again[0].answered(ACCEPTED, START, RetryDelays(), 0.5)
-    assert save(begin, done)
-    assert read(begin, queued.id) == done
+    finished_delivery = again[0].answered(ACCEPTED, START, RetryDelays(), 0.5)
+    assert save(begin, finished_delivery)
+    assert read(begin, queued_delivery.id) == finished_delivery
     assert claim(begin, to, minutes=999) == []
 
 
 def test_the_log_keeps_every_attempt(begin: Transactions) -> None:
     told, to = message(), endpoint()
-    queued = delivery(told, to)
-    store(begin, told, to, queued)
+    queued_delivery = delivery(told, to)
+    store(begin, told, to, queued_delivery)
     attempts = [
-        DeliveryAttempt(message().id, queued.id, number + 1, answer)
+        DeliveryAttempt(message().id, queued_delivery.id, number + 1, answer)
         for number, answer in enumerate((BROKEN, UNANSWERED, ACCEPTED))
     ]
     with begin() as transaction:
         transaction.deliveries.log(attempts)
         transaction.deliveries.log([])
     with begin(read_only=True) as transaction:
-        assert transaction.deliveries.attempts(queued.id) == attempts
+        assert transaction.deliveries.attempts(queued_delivery.id) == attempts
 
 
 def test_of_a_document_only_the_first_unfinished_delivery_is_claimed(begin: Transactions) -> None:
     to, other = endpoint(), endpoint()
-    told = [message("billing/note-17") for _ in range(3)][::-1]
+    messages = [message("billing/note-17") for _ in range(3)][::-1]
     elsewhere = message()
-    queued = [delivery(one, to) for one in told]
-    store(begin, to, other, *told, elsewhere, *reversed(queued), delivery(elsewhere, to))
-    store(begin, delivery(told[1], other))
+    deliveries = [delivery(one, to) for one in messages]
+    store(begin, to, other, *messages, elsewhere, *reversed(deliveries), delivery(elsewhere, to))
+    store(begin, delivery(messages[1], other))
     first, free = claim(begin, to)
-    assert (first.message, free.message) == (told[0], elsewhere)
+    assert (first.message, free.message) == (messages[0], elsewhere)
     assert claim(begin, to) == []
     # Another endpoint has an order of its own.
-    assert [one.message for one in claim(begin, other)] == [told[1]]
+    assert [one.message for one in claim(begin, other)] == [messages[1]]
     # A failure keeps the ones behind it back; its end lets them go.
     save(begin, free.answered(ACCEPTED, START, RetryDelays(), 0.0))
     save(begin, first.answered(BROKEN, START + MINUTE, RetryDelays(), 0.0))
     assert claim(begin, to, minutes=1.01) == []
     again = claim(begin, to, minutes=2)
-    assert [one.message for one in again] == [told[0]]
+    assert [one.message for one in again] == [messages[0]]
     save(begin, again[0].answered(ACCEPTED, START, RetryDelays(), 0.0))
-    assert [one.message for one in claim(begin, to, minutes=2)] == [told[1]]
+    assert [one.message for one in claim(begin, to, minutes=2)] == [messages[1]]
 
 
 def test_a_dead_delivery_lets_the_ones_behind_it_go(begin: Transactions) -> None:
-    to, told = endpoint(), [message("x/1"), message("x/1")]
-    store(begin, to, *told, *(delivery(one, to) for one in told))
+    to, messages = endpoint(), [message("x/1"), message("x/1")]
+    store(begin, to, *messages, *(delivery(one, to) for one in messages))
     (first,) = claim(begin, to)
     save(begin, first.answered(BROKEN, START, RetryDelays(delays=(MINUTE,)), 0.0))
-    assert [one.message for one in claim(begin, to)] == [told[1]]
+    assert [one.message for one in claim(begin, to)] == [messages[1]]
     with begin() as transaction:
         dead = transaction.deliveries.dead(to.id, 9)
-        assert [one.message for one in dead] == [told[0]]
+        assert [one.message for one in dead] == [messages[0]]
 
 
 def test_no_more_are_claimed_than_wanted_and_the_longest_due_first(begin: Transactions) -> None:
-    to, told = endpoint(), [message() for _ in range(4)]
+    to, messages = endpoint(), [message() for _ in range(4)]
     due = (3, 1, 2, 9)
-    store(begin, to, *told)
-    for one, minutes in zip(told, due, strict=True):
+    store(begin, to, *messages)
+    for one, minutes in zip(messages, due, strict=True):
         store(begin, delivery(one, to, due_at=START + minutes * MINUTE))
-    assert [one.message for one in claim(begin, to, minutes=4, limit=2)] == [told[1], told[2]]
-    assert [one.message for one in claim(begin, to, minutes=4, limit=2)] == [told[0]]
+    assert [one.message for one in claim(begin, to, minutes=4, limit=2)] == [
+        messages[1],
+        messages[2],
+    ]
+    assert [one.message for one in claim(begin, to, minutes=4, limit=2)] == [messages[0]]
 
 
 def test_a_lease_that_ran_out_is_taken_over_and_the_old_holder_refused(begin: Transactions) -> None:
     told, to = message(), endpoint()
     store(begin, told, to, delivery(told, to))
-    (lost,) = claim(begin, to)
+    (lost_delivery,) = claim(begin, to)
     assert claim(begin, to, minutes=0.99) == []
-    (taken,) = claim(begin, to, minutes=1)
-    assert (taken.token, taken.attempt) == (2, 2)
-    assert not save(begin, lost.answered(BROKEN, START, RetryDelays(), 0.0))
-    assert read(begin, taken.id) == taken
+    (taken_delivery,) = claim(begin, to, minutes=1)
+    assert (taken_delivery.token, taken_delivery.attempt) == (2, 2)
+    assert not save(begin, lost_delivery.answered(BROKEN, START, RetryDelays(), 0.0))
+    assert read(begin, taken_delivery.id) == taken_delivery
 
 
 def test_what_was_cancelled_or_replayed_takes_no_late_answer(begin: Transactions) -> None:
-    to, told = endpoint(), [message(), message()]
-    store(begin, to, *told, *(delivery(one, to) for one in told))
+    to, messages = endpoint(), [message(), message()]
+    store(begin, to, *messages, *(delivery(one, to) for one in messages))
     first, second = claim(begin, to)
     assert save(begin, first.replayed(START), first)
     with begin() as transaction:
         assert transaction.deliveries.cancel(to.id, START) == 2
     for late in (first, second):
         assert not save(begin, late.answered(ACCEPTED, START, RetryDelays(), 0.0))
-        found = read(begin, late.id)
-        assert found is not None
-        assert found.state is DeliveryState.CANCELLED
+        found_delivery = read(begin, late.id)
+        assert found_delivery is not None
+        assert found_delivery.state is DeliveryState.CANCELLED
     assert claim(begin, to, minutes=9) == []
 
 
 def test_endpoints_are_due_as_long_as_something_can_be_claimed_for_them(
     begin: Transactions,
 ) -> None:
-    to, idle, deleted = endpoint(), endpoint(), endpoint()
-    told = [message("billing/note-17") for _ in range(2)]
-    store(begin, to, idle, deleted, *told, delivery(told[0], deleted))
-    store(begin, *(delivery(one, to, due_at=START + MINUTE) for one in told))
+    to, idle, deleted_endpoint = endpoint(), endpoint(), endpoint()
+    messages = [message("billing/note-17") for _ in range(2)]
+    store(begin, to, idle, deleted_endpoint, *messages, delivery(messages[0], deleted_endpoint))
+    store(begin, *(delivery(one, to, due_at=START + MINUTE) for one in messages))
     with begin() as transaction:
-        transaction.endpoints.delete(deleted.id, START)
+        transaction.endpoints.delete(deleted_endpoint.id, START)
     assert due(begin) == set()
     assert due(begin, minutes=1) == {to.id}
     (first,) = claim(begin, to, minutes=1)
@@ -291,45 +296,45 @@ def test_endpoints_are_due_as_long_as_something_can_be_claimed_for_them(
 
 def test_deliveries_are_listed_newest_first_by_state_and_endpoint(begin: Transactions) -> None:
     to, other = endpoint(), endpoint()
-    told = [message() for _ in range(3)]
-    queued = [delivery(one, to) for one in told]
-    elsewhere = delivery(told[0], other)
-    store(begin, to, other, *told, *queued, elsewhere)
+    messages = [message() for _ in range(3)]
+    deliveries = [delivery(one, to) for one in messages]
+    elsewhere = delivery(messages[0], other)
+    store(begin, to, other, *messages, *deliveries, elsewhere)
     (first, *_) = claim(begin, to, limit=1)
-    done = first.answered(ACCEPTED, START, RetryDelays(), 0.0)
-    save(begin, done)
+    finished_delivery = first.answered(ACCEPTED, START, RetryDelays(), 0.0)
+    save(begin, finished_delivery)
 
     def page(**wanted: object) -> tuple[list[str], str | None]:
         asked = {"state": None, "endpoint_id": None, "after": None, "limit": 2, **wanted}
         with begin(read_only=True) as transaction:
-            found = transaction.deliveries.page(**asked)
-        return [one.id for one in found.items], found.next_after
+            found_page = transaction.deliveries.page(**asked)
+        return [one.id for one in found_page.items], found_page.next_after
 
-    assert page() == ([elsewhere.id, queued[2].id], queued[2].id)
-    assert page(after=queued[2].id) == ([queued[1].id, done.id], None)
-    assert page(state=DeliveryState.DELIVERED) == ([done.id], None)
+    assert page() == ([elsewhere.id, deliveries[2].id], deliveries[2].id)
+    assert page(after=deliveries[2].id) == ([deliveries[1].id, finished_delivery.id], None)
+    assert page(state=DeliveryState.DELIVERED) == ([finished_delivery.id], None)
     assert page(endpoint_id=other.id) == ([elsewhere.id], None)
     assert page(endpoint_id="nonsense") == ([], None)
 
 
 def test_a_block_takes_as_many_statements_as_a_few(begin: Transactions, engine: Engine) -> None:
     to = endpoint()
-    told = [message() for _ in range(25)]
-    store(begin, to, *told, *(delivery(one, to) for one in told))
+    messages = [message() for _ in range(25)]
+    store(begin, to, *messages, *(delivery(one, to) for one in messages))
     counts = []
     for limit in (2, 20):
         with statements_of(engine) as statements:
-            claimed = claim(begin, to, limit=limit)
+            deliveries = claim(begin, to, limit=limit)
             answers = [ACCEPTED if place % 2 else BROKEN for place in range(limit)]
             with begin() as transaction:
-                stored = transaction.deliveries.save_all(
+                stored_deliveries = transaction.deliveries.save_all(
                     [
                         (one, one.answered(answer, START, RetryDelays(), 0.5))
-                        for one, answer in zip(claimed, answers, strict=True)
+                        for one, answer in zip(deliveries, answers, strict=True)
                     ]
                 )
-        assert [read(begin, one.id) for one in stored] == stored
-        assert len(stored) == limit
+        assert [read(begin, one.id) for one in stored_deliveries] == stored_deliveries
+        assert len(stored_deliveries) == limit
         counts.append(len(statements))
     assert counts[0] == counts[1]
 
@@ -338,11 +343,11 @@ def test_a_documents_first_delivery_is_looked_up_however_the_queue_has_grown(
     begin: Transactions, engine: Engine
 ) -> None:
     to = endpoint()
-    told = [message() for _ in range(400)]
+    messages = [message() for _ in range(400)]
     with begin() as transaction:
         transaction.endpoints.add(to)
-        transaction.outbox.add_all(told)
-        transaction.deliveries.add([delivery(one, to) for one in told])
+        transaction.outbox.add_all(messages)
+        transaction.deliveries.add([delivery(one, to) for one in messages])
     found = plans(engine, lambda it: it.deliveries.claim(to.id, START, MINUTE, 100))
     (plan,) = [plan for statement, plan in found if "earlier" in statement]
     looked_up = {
@@ -354,11 +359,11 @@ def test_a_documents_first_delivery_is_looked_up_however_the_queue_has_grown(
 
 def test_of_a_block_only_what_others_have_taken_is_refused(begin: Transactions) -> None:
     to = endpoint()
-    told = [message() for _ in range(3)]
-    store(begin, to, *told, *(delivery(one, to) for one in told))
+    messages = [message() for _ in range(3)]
+    store(begin, to, *messages, *(delivery(one, to) for one in messages))
     mine = claim(begin, to)
-    (taken,) = claim(begin, to, minutes=1, limit=1)
+    (taken_delivery,) = claim(begin, to, minutes=1, limit=1)
     with begin() as transaction:
-        stored = transaction.deliveries.save_all([(one, one.returned()) for one in mine])
-    assert {one.id for one in stored} == {one.id for one in mine} - {taken.id}
-    assert read(begin, taken.id) == taken
+        deliveries = transaction.deliveries.save_all([(one, one.returned()) for one in mine])
+    assert {one.id for one in deliveries} == {one.id for one in mine} - {taken_delivery.id}
+    assert read(begin, taken_delivery.id) == taken_delivery

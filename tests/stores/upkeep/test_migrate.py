@@ -42,12 +42,12 @@ def _compared(name: str | None, *_: object) -> bool:
 def structure(engine: Engine) -> list[tuple[object, ...]]:
     """Return what the database itself says of its tables, indexes, constraints and triggers."""
     with engine.connect() as connection:
-        found = [part for part in parts(connection) if part.table != "alembic_version"]
+        found_parts = [part for part in parts(connection) if part.table != "alembic_version"]
     # On SQLite words alone: a script writes checks of a column at the end of its table, and SQLite
     # quotes the names of tables that were rebuilt.
     return sorted(
         (*part[:3], sorted(part.definition.replace(",", " ").replace('"', "").split()))
-        for part in found
+        for part in found_parts
     )
 
 
@@ -173,13 +173,13 @@ def test_a_second_migration_waits_and_gives_up_with_a_reason(
 
 def test_a_file_is_copied_before_it_is_taken_back(sqlite_url: str) -> None:
     engine = create(sqlite_url)
-    made = prediction()
+    new_prediction = prediction()
     with Transactions(engine)() as transaction:
-        add_predictions(transaction, made)
+        add_predictions(transaction, new_prediction)
     migrate.downgrade(engine, "base")
     copy = sqlite_path(engine).with_name(f"setwise.db.at-{HEAD}")
     with closing(sqlite3.connect(copy)) as connection:
-        assert connection.execute("SELECT id FROM predictions").fetchall() == [(made.id,)]
+        assert connection.execute("SELECT id FROM predictions").fetchall() == [(new_prediction.id,)]
     engine.dispose()
 
 
@@ -257,15 +257,15 @@ def test_the_next_migration_finds_rows_and_references_as_they_were(
     engine: Engine, add_migration: Callable[[str], None]
 ) -> None:
     """On SQLite it drops and recreates ``models`` while activations refer to it."""
-    registered = model()
+    registered_model = model()
     with Transactions(engine)() as transaction:
-        transaction.models.add(registered)
-        transaction.models.activate(registered.id, START, registered.id)
+        transaction.models.add(registered_model)
+        transaction.models.activate(registered_model.id, START, registered_model.id)
     add_migration(REBUILD)
     assert not revisions.check(engine).ok
     assert migrate.upgrade(engine).current == "9000"
     with Transactions(engine)() as transaction:
-        assert transaction.models.active() == replace(registered, active=True)
+        assert transaction.models.active() == replace(registered_model, active=True)
     if engine.dialect.name == "sqlite":
         copy = create(f"sqlite:///{sqlite_path(engine)}.at-{HEAD}")
         assert revisions.current(copy) == HEAD
@@ -276,13 +276,13 @@ def test_the_next_migration_finds_rows_and_references_as_they_were(
 def test_a_migration_that_leaves_orphans_is_undone(
     engine: Engine, add_migration: Callable[[str], None]
 ) -> None:
-    registered = model()
+    registered_model = model()
     with Transactions(engine)() as transaction:
-        transaction.models.add(registered)
-        transaction.models.activate(registered.id, START, registered.id)
+        transaction.models.add(registered_model)
+        transaction.models.activate(registered_model.id, START, registered_model.id)
     add_migration('op.execute("DELETE FROM models")')
     with pytest.raises((ValueError, IntegrityError), match="model_activations"):
         migrate.upgrade(engine)
     assert revisions.current(engine) == HEAD
     with Transactions(engine)() as transaction:
-        assert transaction.models.all() == [replace(registered, active=True)]
+        assert transaction.models.all() == [replace(registered_model, active=True)]

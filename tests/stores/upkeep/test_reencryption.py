@@ -108,8 +108,8 @@ def test_signing_secrets_and_comments_do_not_move_either(opened: Open) -> None:
         add_predictions(transaction, waiting.prediction, other.prediction)
         for one in (waiting, other):
             transaction.reviews.add(one)
-            held = one.claimed(ANN.id, START, timedelta(0))
-            transaction.reviews.save(held.skipped(ANN.id, "it says fever", START))
+            held_task = one.claimed(ANN.id, START, timedelta(0))
+            transaction.reviews.save(held_task.skipped(ANN.id, "it says fever", START))
     unguarded(
         engine,
         "UPDATE webhook_endpoints SET secrets = "
@@ -284,11 +284,11 @@ def test_a_server_reads_and_writes_while_keys_change(opened: Open) -> None:
     ids = [stored(old, words=f"fever {number}") for number in range(40)]
     server, operator = opened(TWO, ONE), opened(TWO, ONE)
     encryption.note_key(server, START)
-    ended, faults, added = threading.Event(), [], list[str]()
+    event, faults, added = threading.Event(), [], list[str]()
 
     def serve() -> None:
         number = 0
-        while not ended.is_set():
+        while not event.is_set():
             try:
                 assert text_of(server, ids[number % 40]) == f"fever {number % 40}"
                 added.append(stored(server))
@@ -302,7 +302,7 @@ def test_a_server_reads_and_writes_while_keys_change(opened: Open) -> None:
     try:
         assert encryption.reseal(operator, silent) == 80
     finally:
-        ended.set()
+        event.set()
         thread.join()
     assert not faults
     encryption.retire(operator)
@@ -316,8 +316,8 @@ def test_what_was_planted_in_a_purged_row_is_purged_again(opened: Open) -> None:
     planted = stored(engine)
     for hour in range(2):
         with Transactions(engine)() as transaction:
-            purged = transaction.texts.purge([planted], START + timedelta(hours=hour))
-        assert purged == (hour == 0)
+            count = transaction.texts.purge([planted], START + timedelta(hours=hour))
+        assert count == (hour == 0)
         assert text_of(engine, planted) is None
         unguarded(engine, f"UPDATE predictions SET text = 'planted' WHERE id = '{planted}'")
         assert text_of(engine, planted) == UNREADABLE

@@ -27,9 +27,9 @@ def test_what_was_added_dropped_and_changed_is_named(engine: Engine) -> None:
         connection.execute(text(PLANTED[engine.dialect.name]))
         connection.execute(text(f"DROP TRIGGER audit_events_keep_delete{of}"))
         connection.execute(text("ALTER TABLE sessions ADD COLUMN planted TEXT"))
-    with pytest.raises(ValueError, match="structure") as refused:
+    with pytest.raises(ValueError, match="structure") as error:
         structure.refuse_foreign(engine)
-    message = str(refused.value)
+    message = str(error.value)
     assert f"{'trigger' if sqlite else 'rule'} planted of api_keys was added" in message
     assert "trigger audit_events_keep_delete of audit_events is missing" in message
     changed = "table sessions was changed" if sqlite else "column planted of sessions was added"
