@@ -32,9 +32,9 @@ def test_exchanges_are_the_best_two_flips_of_all(seed: int) -> None:
     every = []
     for a in range(N_LABELS):
         for b in range(a + 1, N_LABELS):
-            held = mode.copy()
-            held[[a, b]] ^= True
-            every.append((energy(held, field, pairs), (a, b)))
+            mask = mode.copy()
+            mask[[a, b]] ^= True
+            every.append((energy(mask, field, pairs), (a, b)))
     best = [flips for _, flips in sorted(every, reverse=True)]
     found = exchanges.py_func(mode, field, pairs + pairs.T, 4)
     assert list(map(tuple, found.tolist())) == best[:4]

@@ -93,9 +93,9 @@ def _open(page: Page, heading: str) -> None:
     least, most = LABELS
     for _ in range(MOST_TASKS):
         settle(page)
-        chosen = page.locator('#chips [aria-pressed="true"]').count()
+        count = page.locator('#chips [aria-pressed="true"]').count()
         if (title.inner_text() if title.is_visible() else "") == heading and (
-            heading != "Most likely sets" or least <= chosen <= most
+            heading != "Most likely sets" or least <= count <= most
         ):
             # What was put off to come here is no part of the picture.
             page.evaluate("document.getElementById('undo-bar').style.visibility = 'hidden'")

@@ -40,19 +40,19 @@ def learnt(site: Site) -> str:
         for power in (3, 1)
     )
     report = calibration_report()
-    sent = RouteChanges(1, (RouteChange("note <1>", 0.8, 0.95),))
+    changes = RouteChanges(1, (RouteChange("note <1>", 0.8, 0.95),))
     report = replace(
-        report, before=before, after=after, routes=replace(report.routes, to_auto=sent)
+        report, before=before, after=after, routes=replace(report.routes, to_auto=changes)
     )
     with site.services.reviews.begin() as transaction:
-        stored = transaction.calibrations.page(after=None, limit=1).items
-        if stored:
-            return stored[0].id
+        calibrations = transaction.calibrations.page(after=None, limit=1).items
+        if calibrations:
+            return calibrations[0].id
         serving = transaction.models.active()
         assert serving is not None
-        made = replace(calibration(serving), report=report)
-        transaction.calibrations.add(made)
-    return made.id
+        new_calibration = replace(calibration(serving), report=report)
+        transaction.calibrations.add(new_calibration)
+    return new_calibration.id
 
 
 @pytest.mark.verify  # its page without a browser is its twin
@@ -133,8 +133,8 @@ def test_pages_are_small(site: Site) -> None:
         for path in ("/board", *(one.address for one in SECTIONS), *details(site).values()):
             page = client.get(path)
             assert page.status_code == 200
-            loaded = [page, *(client.get(each) for each in _assets(page.text))]
-            size = sum(len(gzip.compress(each.content)) for each in loaded)
+            responses = [page, *(client.get(each) for each in _assets(page.text))]
+            size = sum(len(gzip.compress(each.content)) for each in responses)
             assert size < LARGEST_BYTES, (path, size)
 
 
@@ -265,29 +265,31 @@ def test_a_delivery_that_was_lost_is_sent_again(
     page.get_by_role("link", name="I've copied it").click()
     page.get_by_role("button", name="Send test message").click()
     # The page follows the delivery. Not any "204" will do: ids and instants have digits, too.
-    arrived = page.get_by_role("region", name="Attempts").locator(".badge", has_text="204")
-    expect(arrived).to_be_visible()
+    locator = page.get_by_role("region", name="Attempts").locator(".badge", has_text="204")
+    expect(locator).to_be_visible()
     assert len(receiver.calls) == 1
     page.get_by_role("link", name="Resend").click()
     expect(page.get_by_text("It was delivered before")).to_be_visible()
     page.get_by_role("button", name="Resend").click()
     expect(page.get_by_role("status")).to_contain_text("due again")
-    expect(arrived).to_have_count(2)
+    expect(locator).to_have_count(2)
     assert [call.id for call in receiver.calls] == [receiver.calls[0].id] * 2
 
 
 def test_a_webhook_is_switched_off_and_deleted(sign_in: SignIn, site: Site) -> None:
-    added, _ = site.services.webhooks.add(SYSTEM, EndpointChange("http://127.0.0.1:9/gone"))
-    page = sign_in("admin", f"/board/webhooks/{added.id}")
+    endpoint, _ = site.services.webhooks.add(SYSTEM, EndpointChange("http://127.0.0.1:9/gone"))
+    page = sign_in("admin", f"/board/webhooks/{endpoint.id}")
     page.get_by_label("On", exact=True).uncheck()
     page.get_by_role("button", name="Save changes").click()
     expect(page.get_by_role("status")).to_contain_text("are saved")
-    assert not site.services.webhooks.get(SYSTEM, added.id).enabled
+    assert not site.services.webhooks.get(SYSTEM, endpoint.id).enabled
     page.get_by_role("link", name="Delete").click()
     page.get_by_role("button", name="Delete").click()
     expect(page.get_by_role("status")).to_contain_text("deleted")
-    assert added.id not in {one.id for one in site.services.webhooks.page(SYSTEM)}
-    dead = site.services.webhooks.deliveries(SYSTEM, state=DeliveryState.DEAD, endpoint_id=added.id)
+    assert endpoint.id not in {one.id for one in site.services.webhooks.page(SYSTEM)}
+    dead = site.services.webhooks.deliveries(
+        SYSTEM, state=DeliveryState.DEAD, endpoint_id=endpoint.id
+    )
     assert not dead.items
 
 

@@ -71,8 +71,8 @@ def choose(page: Page, typed: str, option: str, chip: str) -> None:
     """Choose what is listed for the typed letters as the only label, and look at it."""
     page.keyboard.press("/")
     page.keyboard.type(typed)
-    listed = page.get_by_role("option", name=option)
-    expect(listed).to_have_attribute("aria-selected", "true")
+    locator = page.get_by_role("option", name=option)
+    expect(locator).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
     expect(page.locator("#chips .chip[aria-pressed=true]")).to_have_text(chip)
     page.keyboard.press("Escape")
@@ -109,9 +109,9 @@ def test_a_document_without_its_text_shows_what_another_model_answered(
     site: Site, sign_in: Callable[..., Page]
 ) -> None:
     reviews = site.services.reviews
-    known = site.answer("reviewer", site.come_in(Document("known", "gale")), []).prediction
+    prediction = site.answer("reviewer", site.come_in(Document("known", "gale")), []).prediction
     answer = {"scores": {"music": 0.125, "<b>storm": 0.75}, "labels": []}
-    bare = known._replace(id=reviews.new_id(), document=Document("note 9", answer=answer))
+    bare = prediction._replace(id=reviews.new_id(), document=Document("note 9", answer=answer))
     waiting = ReviewTask(
         reviews.new_id(), bare, ReviewKind.REVIEW, ReviewState.WAITING, 1, bare.created_at
     )
@@ -234,14 +234,14 @@ def test_none_fits_empties_the_set_and_a_missing_label_keeps_it(
 ) -> None:
     desk.keyboard.press("m")
     press(desk, "Enter")
-    kept = decided(desk, site, arrived[0])
-    assert {*kept.labels} == {"court", "storm", UNNAMED}
+    decision = decided(desk, site, arrived[0])
+    assert {*decision.labels} == {"court", "storm", UNNAMED}
     second = shown(desk)
     desk.keyboard.press("n")
     expect(desk.locator("#none-fits")).to_have_attribute("aria-pressed", "true")
     press(desk, "Enter")
-    emptied = decided(desk, site, second)
-    assert emptied.labels == (UNNAMED,)
+    emptied_decision = decided(desk, site, second)
+    assert emptied_decision.labels == (UNNAMED,)
 
 
 def test_enter_takes_the_label_that_is_typed_however_late_the_list_is(
@@ -251,14 +251,14 @@ def test_enter_takes_the_label_that_is_typed_however_late_the_list_is(
         time.sleep(LATE_S)
         route.continue_()
 
-    chosen = desk.locator("#chips .chip[aria-pressed=true]")
-    expect(chosen.filter(has_text="finance")).to_have_count(0)
+    locator = desk.locator("#chips .chip[aria-pressed=true]")
+    expect(locator.filter(has_text="finance")).to_have_count(0)
     desk.keyboard.press("/")
     expect(desk.get_by_role("option").first).to_contain_text("court")
     context.route("**/desk/labels?*", late)
     desk.keyboard.type("fin")
     desk.keyboard.press("Enter")
-    expect(chosen.filter(has_text="finance")).to_be_visible()
+    expect(locator.filter(has_text="finance")).to_be_visible()
     expect(desk.get_by_role("listbox")).to_be_hidden()
 
 
@@ -532,11 +532,11 @@ def test_a_blind_task_looks_plain_and_an_empty_set_must_be_meant(
 
 def test_enter_with_all_labels_removed_asks_before_no_labels_apply(desk: Page, site: Site) -> None:
     task_id = shown(desk)
-    chosen = desk.locator("#chips .chip[aria-pressed=true]")
+    locator = desk.locator("#chips .chip[aria-pressed=true]")
     for n_left in (1, 0):
         for key in ("x", "Delete"):
             desk.keyboard.press(key)
-        expect(chosen).to_have_count(n_left)
+        expect(locator).to_have_count(n_left)
     desk.keyboard.press("Escape")
     expect(desk.locator("#submit")).to_have_text("Submit ⏎")
     desk.keyboard.press("Enter")

@@ -280,17 +280,17 @@ def test_a_label_brings_its_parent_and_removing_one_that_is_needed_says_so(
     change_policy(site.services, rules=[{"kind": "parents"}])
     page = opened(sign_in, arrived[0])
     expect(page.locator("#browse")).to_be_visible()
-    said, warnings = page.locator("#announce"), page.locator("#warnings")
+    locator, warnings = page.locator("#announce"), page.locator("#warnings")
     page.keyboard.press("/")
     page.keyboard.type("space")
     expect(page.get_by_role("option", name="space")).to_be_visible()
     page.keyboard.press("Enter")
-    expect(said).to_have_text("space added with finance, music.")
+    expect(locator).to_have_text("space added with finance, music.")
     expect(chosen(page)).to_have_count(5)
     expect(warnings).to_be_empty()
     page.keyboard.press("Escape")
     page.locator("#chips .chip[data-label=music]").click()
-    expect(said).to_have_text("music removed, though required by finance, space.")
+    expect(locator).to_have_text("music removed, though required by finance, space.")
     expect(warnings).to_have_text("⚠ Rule “parents”: finance comes with music.")
     assert_accessible(page)
     page.keyboard.press("u")
@@ -308,10 +308,10 @@ PIXEL = bytes.fromhex(
 def test_an_attachment_is_shown_if_its_host_is_allowed(
     site: Site, context: BrowserContext, sign_in: Callable[..., Page]
 ) -> None:
-    sent: list[dict[str, str]] = []
+    items: list[dict[str, str]] = []
 
     def give(route: Route) -> None:
-        sent.append(route.request.headers)
+        items.append(route.request.headers)
         route.fulfill(body=PIXEL, content_type="image/png")
 
     context.route("https://files.example/**", give)
@@ -323,7 +323,7 @@ def test_an_attachment_is_shown_if_its_host_is_allowed(
     image = page.get_by_role("img", name="Attachment", exact=True)
     expect(image).to_have_js_property("complete", value=True)
     assert image.evaluate("one => one.naturalWidth") == 1
-    assert [one.get("referer") for one in sent] == [None]
+    assert [one.get("referer") for one in items] == [None]
     assert_accessible(page)
     settle(page)
     press(page, "1")

@@ -22,8 +22,8 @@ def test_three_clicks_lead_from_the_start_to_who_contradicted_what(
     sign_in: SignIn, site: Site
 ) -> None:
     change_policy(site.services, 0.7)
-    sent = site.predict(Document("sent", "gale 0.9"))
-    site.services.outcomes.report(SYSTEM, sent.id, [], "second reading")
+    prediction = site.predict(Document("sent", "gale 0.9"))
+    site.services.outcomes.report(SYSTEM, prediction.id, [], "second reading")
     page = sign_in("lead")
     page.get_by_role("link", name="Cockpit").click()
     tile = page.get_by_role("listitem").filter(has_text="Is what we send right enough?")
@@ -31,8 +31,8 @@ def test_three_clicks_lead_from_the_start_to_who_contradicted_what(
     expect(page.get_by_role("status")).to_contain_text("document")
     assert_accessible(page)
     page.get_by_role("rowheader").get_by_role("link", name="sent").click()
-    happened = page.get_by_role("region", name="All events")
-    expect(happened.get_by_text("differs").first).to_be_visible()
+    locator = page.get_by_role("region", name="All events")
+    expect(locator.get_by_text("differs").first).to_be_visible()
     assert_accessible(page)
 
 
@@ -51,11 +51,11 @@ def test_a_label_is_completed_where_documents_are_filtered_by_it(
     site.come_in(Document("of the harvest", "wheat"))
     page = sign_in("auditor", "/documents")
     page.get_by_text("Filters", exact=True).click()
-    filled = page.get_by_label("With label", exact=True)
-    filled.fill("harv")
-    offered = page.locator(f"#{filled.get_attribute('list')} option")
-    expect(offered).to_have_count(1)
-    expect(offered).to_have_attribute("value", "harvest")
+    locator = page.get_by_label("With label", exact=True)
+    locator.fill("harv")
+    offered_locator = page.locator(f"#{locator.get_attribute('list')} option")
+    expect(offered_locator).to_have_count(1)
+    expect(offered_locator).to_have_attribute("value", "harvest")
     page.get_by_role("button", name="Filter").click()
     expect(
         page.get_by_text("The model has no label “harv”. Is one of these meant?")
@@ -120,10 +120,10 @@ def test_the_pages_fit_a_phone(sign_in: SignIn) -> None:
 
 
 def test_a_reviewer_corrects_an_answer_that_a_lead_then_finds(sign_in: SignIn, site: Site) -> None:
-    answered = site.answer("reviewer", site.come_in(Document("page one", "gale")), ["storm"])
+    task = site.answer("reviewer", site.come_in(Document("page one", "gale")), ["storm"])
     page = sign_in("reviewer", "/recent")
     page.set_viewport_size({"width": 390, "height": 900})
-    page.locator(f'a[href="/recent/{answered.prediction.id}"]').click()
+    page.locator(f'a[href="/recent/{task.prediction.id}"]').click()
     page.get_by_role("textbox", name="Labels").fill("")
     page.get_by_label("Add a label").fill("harv")
     page.get_by_label("Add a label").press("Enter")
@@ -139,8 +139,8 @@ def test_a_reviewer_corrects_an_answer_that_a_lead_then_finds(sign_in: SignIn, s
     assert_accessible(page)
     address = page.url.replace("/recent/", "/documents/")
     page = sign_in("lead", address)
-    happened = page.get_by_role("region", name="All events")
-    expect(happened.get_by_text("I overlooked page two.")).to_be_visible()
+    locator = page.get_by_role("region", name="All events")
+    expect(locator.get_by_text("I overlooked page two.")).to_be_visible()
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 390, "height": 900})
     page.get_by_label("Why").fill("The patient called.")
@@ -187,16 +187,16 @@ def test_many_documents_are_ticked_and_changed_on_a_phone(sign_in: SignIn, site:
 def test_a_reviewer_sees_what_was_decided_and_how_their_set_differed(
     sign_in: SignIn, site: Site
 ) -> None:
-    answered = site.answer("reviewer", site.come_in(Document("page one", "gale")), ["storm"])
-    prediction = answered.prediction.id
+    task = site.answer("reviewer", site.come_in(Document("page one", "gale")), ["storm"])
+    prediction = task.prediction.id
     site.services.answers.reopen(site.caller("lead"), prediction, "page two", ["court"])
     page = sign_in("reviewer", "/recent")
     row = page.get_by_role("row").filter(has_text="You missed: court.")
     expect(row).to_contain_text("Another reviewer decided.")
     assert_accessible(page)
     row.get_by_role("link").click()
-    decided = page.get_by_role("region", name="What was decided")
-    expect(decided.get_by_role("term")).to_have_text(
+    locator = page.get_by_role("region", name="What was decided")
+    expect(locator.get_by_role("term")).to_have_text(
         ["Labels", "You missed", "Too many", "By", "When"]
     )
     assert_accessible(page)

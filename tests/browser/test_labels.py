@@ -80,8 +80,8 @@ def test_a_new_code_is_added_accepted_counted_learnt_and_predicted(
     models.get_by_role("button", name="Retrain").click()
     models.wait_for_url("**/board/jobs/*")
     job_id = models.url.rpartition("/")[2]
-    finished = {JobState.SUCCEEDED, JobState.FAILED}
-    until(models, lambda: services.jobs.get(SYSTEM, job_id).state in finished)
+    states = {JobState.SUCCEEDED, JobState.FAILED}
+    until(models, lambda: services.jobs.get(SYSTEM, job_id).state in states)
     job = services.jobs.get(SYSTEM, job_id)
     assert job.state is JobState.SUCCEEDED, job.error
     services.models.activate(SYSTEM, str((job.result or {})["model_id"]))
@@ -107,12 +107,12 @@ def test_a_label_much_like_a_new_one_is_shown_before_it_is_added(
     finance = page.locator("#chips .chip[data-label=finance][aria-pressed=true]")
     expect(finance).not_to_contain_text("new")
     page.keyboard.type("STO-rm")
-    offered = page.locator("#found [role=option]")
-    expect(offered).to_have_text(["Add “STO-rm” as a new label⇧⏎"])
+    locator = page.locator("#found [role=option]")
+    expect(locator).to_have_text(["Add “STO-rm” as a new label⇧⏎"])
     page.keyboard.press("Shift+Enter")
-    expect(offered).to_have_count(2)
+    expect(locator).to_have_count(2)
     expect(page.locator("#found")).to_contain_text("Is one of these meant?")
-    expect(offered.first).to_have_attribute("data-label", "storm")
+    expect(locator.first).to_have_attribute("data-label", "storm")
     assert_accessible(page)
     page.set_viewport_size({"width": width, "height": 900})
     page.locator("#pick").focus()
@@ -153,31 +153,31 @@ def test_an_answer_without_a_name_survives_a_reload_and_an_undo(
 
 
 def test_a_late_correction_asks_before_it_adds_a_label(sign_in: SignIn, site: Site) -> None:
-    corrected = site.answer("reviewer", site.come_in(Document("late", "judge again")), ["storm"])
-    page = sign_in("reviewer", f"/recent/{corrected.prediction.id}")
+    task = site.answer("reviewer", site.come_in(Document("late", "judge again")), ["storm"])
+    page = sign_in("reviewer", f"/recent/{task.prediction.id}")
     box = page.locator("textarea#labels")
     box.fill("court")
-    typed = page.get_by_label("Add a label")
-    typed.fill("Mu-sic")
-    typed.press("Enter")
+    locator = page.get_by_label("Add a label")
+    locator.fill("Mu-sic")
+    locator.press("Enter")
     page.get_by_role("button", name="Use “music”").click()
     expect(box).to_have_value("court\nmusic")
-    typed.fill("heat wave")
-    typed.press("Enter")
+    locator.fill("heat wave")
+    locator.press("Enter")
     # What is typed on presses none of the buttons that appear.
     expect(page.get_by_role("button", name="Add it as a new label")).to_be_visible()
     page.keyboard.type(" of May")
-    expect(typed).to_have_value("heat wave of May")
+    expect(locator).to_have_value("heat wave of May")
     expect(box).to_have_value("court\nmusic")
     page.get_by_role("button", name="Add it as a new label").click()
     expect(box).to_have_value("court\nmusic\nheat wave")
-    expect(typed).to_have_value("heat wave of May")
-    typed.fill("")
+    expect(locator).to_have_value("heat wave of May")
+    locator.fill("")
     assert_accessible(page)
     page.get_by_label("Why").fill("a new code")
     page.get_by_role("button", name="Correct", exact=True).click()
-    decided = page.get_by_role("region", name="What was decided")
-    expect(decided).to_contain_text("heat wave")
+    decided_locator = page.get_by_role("region", name="What was decided")
+    expect(decided_locator).to_contain_text("heat wave")
 
 
 def test_a_label_is_merged_in_its_row_and_fifty_take_two_screens(

@@ -36,8 +36,8 @@ def free_port() -> int:
 
 def configuration(folder: Path, port: int, upstream: str) -> str:
     """Return the configuration of the guide, on a port and without TLS."""
-    (written,) = (one.content for one in EVERY_BLOCK if one.marker == "proxy: nginx")
-    plain = re.sub(r" +ssl_certificate.*;\n", "", written)
+    (text,) = (one.content for one in EVERY_BLOCK if one.marker == "proxy: nginx")
+    plain = re.sub(r" +ssl_certificate.*;\n", "", text)
     server = plain.replace("listen 443 ssl", f"listen 127.0.0.1:{port}")
     server = server.replace("http://127.0.0.1:8000", upstream).replace("$host;", "$http_host;")
     places = "".join(

@@ -18,11 +18,11 @@ def test_a_report_has_no_violation(
 ) -> None:
     write_documents(tmp_path / "new.jsonl", 60, seed=9)
     model = load(artifacts.text)
-    made = report(model, read_dataset(tmp_path / "new.jsonl", label_names=model.label_names))
+    new_report = report(model, read_dataset(tmp_path / "new.jsonl", label_names=model.label_names))
     with chromium.new_context() as context:
         faults.watch(context)
         page = context.new_page()
-        page.goto(made.save(tmp_path / "report.html").as_uri())
+        page.goto(new_report.save(tmp_path / "report.html").as_uri())
         assert_accessible(page)
         for look in EVERY_LOOK if every_look else ():
             look.at(page)

@@ -129,11 +129,11 @@ def settle(page: Page) -> None:
 
 def violations(page: Page) -> list[str]:
     """Return what axe-core finds on a page as it looks now, a line each."""
-    broken: list[dict[str, Any]] = Axe().run(page, options=RULES).response["violations"]
+    items: list[dict[str, Any]] = Axe().run(page, options=RULES).response["violations"]
     return [
         f"{rule['id']} ({rule['impact']}): {' '.join(map(str, node['target']))}: "
         f"{node['failureSummary']}"
-        for rule in broken
+        for rule in items
         for node in rule["nodes"]
     ]
 

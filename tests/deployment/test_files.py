@@ -163,10 +163,10 @@ def compose() -> dict[str, Any]:
 
 def test_the_dockerfile_keeps_the_rules() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
-    done = subprocess.run(
+    process = subprocess.run(
         [hadolint, DOCKER / "Dockerfile"], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert (process.returncode, process.stdout) == (0, ""), process.stderr
 
 
 def test_the_image_runs_as_nobody_in_particular_and_can_build_nothing() -> None:
@@ -175,10 +175,10 @@ def test_the_image_runs_as_nobody_in_particular_and_can_build_nothing() -> None:
     assert "HEALTHCHECK" in final
     assert "pip uninstall --yes --quiet pip" in final
     assert not re.search(r"pip install|gcc|curl", final)
-    copied = re.findall(
+    matches = re.findall(
         r"^COPY (?!--from)(.+) \S+$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE
     )
-    for name in " ".join(copied).split():
+    for name in " ".join(matches).split():
         assert (ROOT / name).exists(), name
 
 
@@ -232,9 +232,9 @@ def test_the_compose_file_sets_settings_and_runs_commands_that_exist(
         service = compose["services"][name]
         assert set(service["environment"]) <= VARIABLES
         assert service.get("command", ["serve"])[0] in commands
-    given = re.findall(r"\$\{(\w+)", (ROOT / "docker-compose.yml").read_text())
+    matches = re.findall(r"\$\{(\w+)", (ROOT / "docker-compose.yml").read_text())
     example = (DOCKER / "example.env").read_text()
-    assert {name for name in given if f"{name}=" not in example} <= {
+    assert {name for name in matches if f"{name}=" not in example} <= {
         "SETWISE_VERSION",
         "SETWISE_LOG_LEVEL",
     }
@@ -242,13 +242,13 @@ def test_the_compose_file_sets_settings_and_runs_commands_that_exist(
 
 @pytest.mark.parametrize("name", ["migrate", "api", "worker"])
 def test_the_compose_file_passes_every_setting(compose: dict[str, Any], name: str) -> None:
-    given = compose["services"][name]["environment"]
+    environment = compose["services"][name]["environment"]
     of_the_image = {"data_dir"}
     of_the_migration = {"database_app_user"}
     for field in set(Settings.model_fields) - of_the_image - of_the_migration:
-        assert f"SETWISE_{field.upper()}" in given, field
+        assert f"SETWISE_{field.upper()}" in environment, field
     # An empty value would replace the default; no value passes on what `.env` or the shell has.
-    assert "" not in given.values()
+    assert "" not in environment.values()
 
 
 def test_the_service_does_not_learn_the_password_of_the_owner(compose: dict[str, Any]) -> None:
@@ -294,9 +294,9 @@ def test_rules_and_dashboards_ask_for_metrics_that_there_are(service: Service) -
     there = set(re.findall(r"^(setwise_\w+?)(?:\{| )", text, re.MULTILINE))
     there |= set(re.findall(r"^# TYPE (setwise_\w+) gauge$", text, re.MULTILINE))  # no value yet
     for expression in _expressions():
-        asked = re.findall(r"\bsetwise_\w+", expression)
-        assert set(asked) <= there, expression
-        assert asked or expression.startswith("up{")
+        matches = re.findall(r"\bsetwise_\w+", expression)
+        assert set(matches) <= there, expression
+        assert matches or expression.startswith("up{")
         for opening, closing in ("()", "{}", "[]"):
             assert expression.count(opening) == expression.count(closing), expression
         for labels in re.findall(r"\{([^}]*)\}", expression):
@@ -371,7 +371,7 @@ def test_every_manifest_fits_kubernetes(manifest: dict[str, Any]) -> None:
 @pytest.mark.parametrize("component", ["api", "worker"])
 def test_every_pod_fits_the_service(component: str) -> None:
     pod = _pods()[component]["spec"]
-    generated = {each["name"] for each in KUSTOMIZATION["secretGenerator"]}
+    names = {each["name"] for each in KUSTOMIZATION["secretGenerator"]}
     accounts = {each["metadata"]["name"] for each in KUBERNETES if each["kind"] == "ServiceAccount"}
     assert pod["serviceAccountName"] in accounts
     for container in (*pod["initContainers"], *pod["containers"]):
@@ -382,7 +382,7 @@ def test_every_pod_fits_the_service(component: str) -> None:
         secrets = [
             each["secretRef"]["name"] for each in container["envFrom"] if "secretRef" in each
         ]
-        assert set(secrets) <= generated
+        assert set(secrets) <= names
         assert ("setwise-owner" in secrets) == (container["args"] == ["db", "upgrade"])
     (server,) = pod["containers"]
     probes = {kind: server[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness")}
@@ -470,16 +470,16 @@ def test_kustomize_builds_what_is_applied(tmp_path: Path) -> None:
     shutil.copytree(CLUSTER, tmp_path / "cluster")
     for name in ("secrets", "owner"):
         (tmp_path / "cluster" / f"{name}.example.env").rename(tmp_path / "cluster" / f"{name}.env")
-    built = subprocess.run(
+    stdout = subprocess.run(
         ["kubectl", "kustomize", tmp_path / "cluster"], capture_output=True, text=True, check=True
     ).stdout
-    manifests = list(yaml.safe_load_all(built))
+    manifests = list(yaml.safe_load_all(stdout))
     for manifest in manifests:
         kubernetes_validate.validate(manifest, "1.31", strict=True)
     (image,) = KUSTOMIZATION["images"]
-    assert set(re.findall(r"image: (\S+)", built)) == {f"{image['newName']}:{image['newTag']}"}
+    assert set(re.findall(r"image: (\S+)", stdout)) == {f"{image['newName']}:{image['newTag']}"}
     names = {each["metadata"]["name"] for each in manifests}
-    assert set(re.findall(r"(?:configMapRef|secretRef):\n\s+name: (\S+)", built)) <= names
+    assert set(re.findall(r"(?:configMapRef|secretRef):\n\s+name: (\S+)", stdout)) <= names
 
 
 def test_the_image_installs_what_the_tests_have_seen() -> None:

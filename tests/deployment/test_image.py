@@ -47,11 +47,11 @@ class Buildah:
         return ["buildah", *places, "--storage-driver", "vfs", *arguments]
 
     def __call__(self, *arguments: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             self.command(*arguments), capture_output=True, text=True, check=False, cwd=ROOT
         )
-        assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-        return done.stdout.strip()
+        assert process.returncode == 0, f"{process.stdout[-3000:]}\n{process.stderr[-3000:]}"
+        return process.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
     if os.geteuid() != 0:
         pytest.fail("debootstrap needs root")
     folder = tmp_path_factory.mktemp("buildah")
-    made = Buildah(folder)
+    new_buildah = Buildah(folder)
     base = folder / "base"
     if Path(wanted).is_dir():
         base = Path(wanted)
@@ -78,15 +78,15 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
             check=True,
             stdout=subprocess.DEVNULL,
         )
-    container = made("from", "scratch")
-    made("copy", "-q", container, str(base), "/")
-    made("run", "--isolation", "chroot", container, "--", "sh", "-euc", PREPARE)
-    made("commit", "-q", "--rm", container, PYTHON)
+    container = new_buildah("from", "scratch")
+    new_buildah("copy", "-q", container, str(base), "/")
+    new_buildah("run", "--isolation", "chroot", container, "--", "sh", "-euc", PREPARE)
+    new_buildah("commit", "-q", "--rm", container, PYTHON)
     certificates = "/etc/ssl/certs"  # with those of a proxy, if there is one
     mounted = ("-v", f"{certificates}:{certificates}:ro")
-    made("bud", "--isolation", "chroot", "--pull-never", *mounted, "-f", "docker/Dockerfile",
+    new_buildah("bud", "--isolation", "chroot", "--pull-never", *mounted, "-f", "docker/Dockerfile",
          "-t", "setwise", ".")  # fmt: skip
-    yield made
+    yield new_buildah
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -124,12 +124,12 @@ def test_the_image_migrates_examines_and_serves_as_nobody_in_particular(
         try:
             ready = f"http://127.0.0.1:{port}/readyz/predictions"
             wait_for(lambda: _answer(ready) is not None, f"{ready} does not answer")
-            sent = urllib.request.Request(
+            request = urllib.request.Request(
                 f"http://127.0.0.1:{port}/v1/predictions",
                 data=json.dumps({"document": {"text": "judge verdict"}}).encode(),
                 headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
             )
-            answer = _answer(sent)
+            answer = _answer(request)
             assert answer is not None
             assert answer["decision"] in {"auto", "review"}
         finally:

@@ -64,12 +64,12 @@ def test_learning_commands_and_proofs_need_no_server(
     data, audits = tmp_path / "data.jsonl", tmp_path / "audits.csv"
     write_documents(data, 30, seed=3)
     audits.write_text("confidence,right\n" + "0.99,1\n" * 60)
-    done = run(
+    process = run(
         absent,
         ["predict", str(artifacts.text), str(data), "--out", str(tmp_path / "out.jsonl")],
         ["evaluate", str(artifacts.text), str(data)],
         ["certify", str(audits), "--target", "0.9"],
     )
-    statuses = re.findall(r"^\d$", done.stderr, re.MULTILINE)
-    assert statuses == ["0", "0", "0"], done.stderr
-    assert "Send at a confidence of 0.99 or more" in done.stdout
+    statuses = re.findall(r"^\d$", process.stderr, re.MULTILINE)
+    assert statuses == ["0", "0", "0"], process.stderr
+    assert "Send at a confidence of 0.99 or more" in process.stdout

@@ -98,7 +98,7 @@ def test_the_entry_points_of_the_image_work_on_postgresql(
     }
 
     def run(*arguments: str) -> str:
-        done = subprocess.run(
+        finished_process = subprocess.run(
             [image / "bin" / "setwise", *arguments],
             cwd=tmp_path,
             env=environment,
@@ -107,8 +107,8 @@ def test_the_entry_points_of_the_image_work_on_postgresql(
             check=False,
             timeout=PATIENCE_S,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert finished_process.returncode == 0, finished_process.stderr
+        return finished_process.stdout
 
     assert run("db", "upgrade").startswith("at ")
     run("db", "check")

@@ -55,8 +55,8 @@ def make_roles(owner: str) -> None:
         "POSTGRES_SERVICE_PASSWORD": PASSWORD,
     }
     command = ["psql", f"--file={ROOT / 'docker' / 'roles.sql'}", "--quiet"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_the_service_works_as_a_role_that_cannot_rewrite_history(
@@ -71,8 +71,8 @@ def test_the_service_works_as_a_role_that_cannot_rewrite_history(
     url = make_url(owner)
     users = {}
     for name in ("migrate", "api", "worker"):
-        given = services[name]["environment"]["SETWISE_DATABASE_URL"]
-        users[name] = given.partition("://")[2].partition(":")[0]
+        SETWISE_DATABASE_URL = services[name]["environment"]["SETWISE_DATABASE_URL"]
+        users[name] = SETWISE_DATABASE_URL.partition("://")[2].partition(":")[0]
     assert users == {"migrate": url.username, "api": "setwise_service", "worker": "setwise_service"}
     app_user = services["migrate"]["environment"]["SETWISE_DATABASE_APP_USER"]
     assert app_user == users["api"]

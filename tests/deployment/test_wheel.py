@@ -46,8 +46,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
         timeout=300,
     )
-    (built,) = (folder / "dist").glob("setwise-*.whl")
-    return built
+    (path,) = (folder / "dist").glob("setwise-*.whl")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +124,9 @@ def run(bare: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def printed(bare: Path, program: str) -> str:
-    done = run(bare, "python", "-c", program)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    process = run(bare, "python", "-c", program)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
 
 
 def test_the_wheel_needs_few_others_and_all_public_names_load(bare: Path) -> None:
@@ -152,9 +152,11 @@ def test_the_package_is_imported_in_a_moment(bare: Path) -> None:
 
 def test_a_threshold_is_proved_without_the_checkout(bare: Path) -> None:
     (bare / "audits.csv").write_text("confidence,right\n" + "0.99,1\n" * 60)
-    done = run(bare, "setwise", "certify", "audits.csv", "--target", "0.9", "--plot", "proof.svg")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Send at a confidence of 0.99 or more")
+    process = run(
+        bare, "setwise", "certify", "audits.csv", "--target", "0.9", "--plot", "proof.svg"
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("Send at a confidence of 0.99 or more")
     assert "from 0.99 up" in (bare / "proof.svg").read_text("utf-8")
 
 
@@ -164,10 +166,10 @@ def test_a_threshold_is_proved_without_the_checkout(bare: Path) -> None:
 def test_a_command_of_the_service_says_what_to_install(
     bare: Path, command: tuple[str, ...]
 ) -> None:
-    done = run(bare, "setwise", *command)
-    assert (done.returncode, done.stdout) == (2, "")
+    process = run(bare, "setwise", *command)
+    assert (process.returncode, process.stdout) == (2, "")
     line = r"setwise: \w+ is missing; run pip install 'setwise\[service\]' for this command\n"
-    assert re.fullmatch(line, done.stderr), done.stderr
+    assert re.fullmatch(line, process.stderr), process.stderr
 
 
 @pytest.mark.verify  # compiles the learner again; test_library.py is its small twin
@@ -188,7 +190,7 @@ def test_the_wheel_learns_predicts_and_reports_without_the_checkout(bare: Path) 
         ("evaluate", "model", "data.jsonl", "--report", "report.html"),
         ("predict", "model", "data.jsonl", "--out", "out.jsonl"),
     ):
-        done = run(bare, "setwise", *command)
-        assert done.returncode == 0, done.stderr
+        process = run(bare, "setwise", *command)
+        assert process.returncode == 0, process.stderr
     assert "How much can be sent?" in (bare / "report.html").read_text("utf-8")
     assert (bare / "out.jsonl").read_text().count("\n") == 200

@@ -56,9 +56,11 @@ def site(tmp_path_factory: pytest.TempPathFactory, artifacts: Artifacts) -> Iter
     with installed(data_dir, url, artifacts.text) as installation:
         server = installation.serve()
         with server.client("client") as client:
-            sent = [{"id": one["id"], "text": one["text"]} for one in documents(40, seed=8)]
-            sent.append({"id": "note-17", "text": "Fever."})  # which a page erases
-            assert client.post("/v1/predictions/batch", json={"documents": sent}).status_code == 200
+            items = [{"id": one["id"], "text": one["text"]} for one in documents(40, seed=8)]
+            items.append({"id": "note-17", "text": "Fever."})  # which a page erases
+            assert (
+                client.post("/v1/predictions/batch", json={"documents": items}).status_code == 200
+            )
         yield installation
 
 
@@ -88,12 +90,12 @@ class Shell:
         (self._folder / "block.sh").write_text(commands)
         self._send("source block.sh < /dev/null; echo; echo END OF BLOCK")
         assert self._process.stdout is not None
-        said = []
+        lines = []
         for line in self._process.stdout:
             if line == "END OF BLOCK\n":
-                return True, "".join(said)
-            said.append(line)
-        return False, "".join(said)
+                return True, "".join(lines)
+            lines.append(line)
+        return False, "".join(lines)
 
     def close(self) -> None:
         self._watch.cancel()

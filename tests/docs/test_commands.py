@@ -62,8 +62,8 @@ def test_the_commands_of_a_page_work_one_after_the_other(
                 for own, arguments in commands:
                     _setwise(arguments, settings | own, block)
             else:
-                succeeded, said = shell.run(block.commands.replace(ADDRESS, site.servers[0].url))
-                assert succeeded, f"{block.place} fails:\n{said}"
+                succeeded, text = shell.run(block.commands.replace(ADDRESS, site.servers[0].url))
+                assert succeeded, f"{block.place} fails:\n{text}"
     finally:
         shell.close()
 
@@ -73,10 +73,10 @@ def _setwise(arguments: list[str], environment: dict[str, str], block: Block) ->
     with (
         patch.dict(os.environ, environment, clear=True),
         patch.object(sys, "stdin", StringIO(f"{PASSWORD}\n")),
-        pytest.raises(SystemExit) as ended,
+        pytest.raises(SystemExit) as error,
     ):
         main(arguments)
-    assert ended.value.code == 0, f"{block.place} fails: setwise {shlex.join(arguments)}"
+    assert error.value.code == 0, f"{block.place} fails: setwise {shlex.join(arguments)}"
 
 
 def _signed_message() -> dict[str, Any]:
@@ -132,9 +132,9 @@ def _schema(openapi: dict[str, Any], marker: str) -> Any:
 def test_data_lines_are_those_that_training_reads(tmp_path: Path) -> None:
     from setwise import read_dataset  # noqa: PLC0415  # takes long to import
 
-    shown = [block for block in EVERY_BLOCK if block.marker.startswith("data:")]
-    assert shown
-    for block in shown:
+    blocks = [block for block in EVERY_BLOCK if block.marker.startswith("data:")]
+    assert blocks
+    for block in blocks:
         file = tmp_path / "shown.jsonl"
         file.write_text(block.content)
         assert read_dataset(file).n == block.content.count("\n")
@@ -170,8 +170,8 @@ def test_commands_that_are_not_run_exist(block: Block) -> None:
             assert words[1] in targets, line
         elif words[:1] == ["setwise"]:
             # Options are parsed, and then help is shown in place of doing anything.
-            done = CliRunner().invoke(app, [*words[1:], "--help"])
-            assert done.exit_code == 0, f"{line}\n{done.output}"
+            result = CliRunner().invoke(app, [*words[1:], "--help"])
+            assert result.exit_code == 0, f"{line}\n{result.output}"
         elif words[0].endswith("python"):
             assert words[1] == "-m", line
             assert find_spec(words[2]) is not None, line

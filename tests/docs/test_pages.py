@@ -113,11 +113,11 @@ def test_every_command_is_mentioned() -> None:
 
 @pytest.mark.parametrize("verdict", ScoreVerdict)
 def test_advice_on_a_confidence_names_a_command_or_page_that_exists(verdict: ScoreVerdict) -> None:
-    listed = CliRunner().invoke(app, ["--help"]).output
+    output = CliRunner().invoke(app, ["--help"]).output
     commands = re.findall("“setwise ([^”]+)”", ADVICE[verdict])
     pages = re.findall(r"page (\w+)", ADVICE[verdict])
     assert commands
-    assert all(re.search(rf"^\W*{each} ", listed, re.MULTILINE) for each in commands)
+    assert all(re.search(rf"^\W*{each} ", output, re.MULTILINE) for each in commands)
     assert {*pages} <= {section.name for section in SECTIONS}
 
 

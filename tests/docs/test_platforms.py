@@ -36,14 +36,14 @@ def test_the_dependencies_resolve_from_wheels(tmp_path: Path, extra: str, platfo
     command = ["uv", "pip", "compile", str(ROOT / "pyproject.toml"), "--only-binary", ":all:"]
     command += [*(["--extra", extra] if extra else []), "--python-platform", platform]
     command += ["--python-version", "3.12", "-o", str(tmp_path / "resolved.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     lacking = LACKING[extra].get(platform)
     if lacking is None:
-        assert done.returncode == 0, done.stderr
+        assert process.returncode == 0, process.stderr
     else:
-        assert done.returncode == 1, f"{NAMES[platform]} installs now: say so in the pages"
-        assert "unsatisfiable" in done.stderr
-        assert f"`{lacking}" in done.stderr, done.stderr
+        assert process.returncode == 1, f"{NAMES[platform]} installs now: say so in the pages"
+        assert "unsatisfiable" in process.stderr
+        assert f"`{lacking}" in process.stderr, process.stderr
 
 
 @pytest.mark.parametrize("page", ["docs/operators.md", "docs/python.md"])

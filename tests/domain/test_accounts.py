@@ -98,12 +98,12 @@ def test_a_wait_is_never_longer_than_the_longest(count: int, seconds: float) -> 
 
 def test_waits_grow_and_a_day_of_peace_forgives_all() -> None:
     rule = Backoff(free=2)
-    counted, waits = Attempts(b"k", 0, NOW), []
+    attempts, waits = Attempts(b"k", 0, NOW), []
     for _ in range(6):
-        counted = rule.counted(counted, NOW)
-        waits.append(rule.wait(counted, NOW).total_seconds())
+        attempts = rule.counted(attempts, NOW)
+        waits.append(rule.wait(attempts, NOW).total_seconds())
     assert waits == [0, 2, 4, 8, 16, 32]
-    assert rule.counted(counted, NOW + timedelta(hours=25)).count == 1
+    assert rule.counted(attempts, NOW + timedelta(hours=25)).count == 1
 
 
 @pytest.mark.parametrize(

@@ -68,22 +68,22 @@ def test_an_unfinished_audit_counts_as_right_until_it_is_overdue(
 
 
 def test_an_agreement_read_again_stands_for_those_that_were_not() -> None:
-    agreed = checked("1", ("a",), ("b",), reread_rate=0.125, reread_draw=0.1)
-    assert (agreed.stands_for, agreed.overlooked, agreed.errors) == (8.0, True, (False, True))
-    contradicted = checked("1", ("b",), ("b",), reread_rate=0.125, reread_draw=0.1)
-    assert (contradicted.stands_for, contradicted.overlooked) == (1.0, False)
-    assert contradicted.errors == (True, False)
+    check = checked("1", ("a",), ("b",), reread_rate=0.125, reread_draw=0.1)
+    assert (check.stands_for, check.overlooked, check.errors) == (8.0, True, (False, True))
+    contradicted_check = checked("1", ("b",), ("b",), reread_rate=0.125, reread_draw=0.1)
+    assert (contradicted_check.stands_for, contradicted_check.overlooked) == (1.0, False)
+    assert contradicted_check.errors == (True, False)
 
 
 def test_of_copies_the_first_with_an_answer_counts_although_a_lead_is_to_read_it() -> None:
     waits = checked("1", ("a",), cluster=0.5, reread_rate=0.3, reread_draw=0.1)
-    ended = checked("2", ("a",), cluster=0.5, reread_rate=0.3, created_at=START + DAY)
-    assert (waits.found_right, ended.found_right) == (None, True)
-    assert one_of_each([waits, ended]) == [waits]
+    check = checked("2", ("a",), cluster=0.5, reread_rate=0.3, created_at=START + DAY)
+    assert (waits.found_right, check.found_right) == (None, True)
+    assert one_of_each([waits, check]) == [waits]
 
 
 def test_copies_of_a_document_are_one_bet_placed_with_the_first() -> None:
-    found = [
+    checks = [
         checked(
             name,
             None if said is None else (said,),
@@ -96,7 +96,7 @@ def test_copies_of_a_document_are_one_bet_placed_with_the_first() -> None:
             [(None, "1", 0.1), ("b", "2", 0.2), ("b", "3", 0.1), ("a", "1", 0.4)]
         )
     ]
-    one, two = one_of_each(found)
+    one, two = one_of_each(checks)
     assert (one.id, one.created_at, one.contradiction_waits) == ("0", START, True)
     assert (two.id, two.contradiction_waits) == ("1", True)
 

@@ -69,7 +69,7 @@ def test_the_pepper_does_not_show_in_a_log() -> None:
 @pytest.mark.parametrize("role", Role)
 def test_a_prefix_shows_the_role_but_leaves_the_secret_safe(role: Role) -> None:
     secret = secret_for(role, "R" * 43)
-    shown = secret[:PREFIX_LENGTH]
-    assert shown.startswith(f"sw_{role}")
+    text = secret[:PREFIX_LENGTH]
+    assert text.startswith(f"sw_{role}")
     # 43 characters carry 256 bits; at least 35 of them (210 bits) stay unknown.
     assert len(secret) - PREFIX_LENGTH >= 35

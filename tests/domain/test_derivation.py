@@ -44,17 +44,17 @@ def policy(**fields: object) -> Policy:
 
 def decided(by: Policy, document: Document, confidence: float = 0.9) -> Prediction:
     """Decide as `Predictions` does."""
-    scored = scored_set(confidence)
+    score = scored_set(confidence)
     likeness = document.likeness or Likeness(b"")
     draws = LOTTERY(CLIENT.id, document.id or "id", document.content or b"", likeness.form)
     decision, reason, selection, threshold, rule = by.gate_of(None).route(
-        scored, draws, document.metadata
+        score, draws, document.metadata
     )
     return Prediction(
         id="id",
         client_id=CLIENT.id,
         document=document,
-        scored=scored,
+        scored=score,
         decision=decision,
         reason=reason,
         threshold=threshold,

@@ -32,8 +32,8 @@ def read_csv(content: bytes) -> list[list[str]]:
 
 @given(rows)
 def test_json_lines_come_back_as_they_were(rows: list[dict[str, object]]) -> None:
-    written = lines(Format.JSON_LINES, rows)
-    assert [json.loads(line) for line in written.decode().split("\n")[:-1]] == rows
+    content = lines(Format.JSON_LINES, rows)
+    assert [json.loads(line) for line in content.decode().split("\n")[:-1]] == rows
 
 
 @given(rows)

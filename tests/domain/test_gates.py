@@ -90,13 +90,13 @@ def test_a_gate_decides_as_a_policy_of_its_own_would(
     kept: dict[str, object],
 ) -> None:
     out_of_domain, uncalibrated = flags
-    scored = scored_set(confidence, out_of_domain=out_of_domain)._replace(uncalibrated=uncalibrated)
+    score = scored_set(confidence, out_of_domain=out_of_domain)._replace(uncalibrated=uncalibrated)
     for gate in policy.gates:
         state = replace(gate.state, value=ALL)
         alone = replace(policy, audits=gate.audits, segment_by=SegmentBy(), states=(state,)).whole
         assert alone is not None
-        assert gate.route(scored, Draws(draw, draw, draw), kept) == alone.route(
-            scored, Draws(draw, draw, draw), kept
+        assert gate.route(score, Draws(draw, draw, draw), kept) == alone.route(
+            score, Draws(draw, draw, draw), kept
         )
         assert (gate.sends, gate.least_of(SCORER)) == (alone.sends, alone.least_of(SCORER))
         assert gate.risk == alone.risk / policy.segment_by.most

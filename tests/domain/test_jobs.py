@@ -25,15 +25,19 @@ def test_a_claim_leases_the_job_under_a_new_token() -> None:
 def test_a_sign_of_life_keeps_what_was_said_unless_something_new_is() -> None:
     running = job().claimed(START, MINUTE)
     told = running.continued(START + MINUTE, MINUTE, progress=0.4, message="fold 2 of 5")
-    kept = told.continued(START + 2 * MINUTE, MINUTE, progress=None, message=None)
-    assert (kept.progress, kept.message) == (0.4, "fold 2 of 5")
-    assert kept.lease_expires_at == START + 3 * MINUTE
+    kept_job = told.continued(START + 2 * MINUTE, MINUTE, progress=None, message=None)
+    assert (kept_job.progress, kept_job.message) == (0.4, "fold 2 of 5")
+    assert kept_job.lease_expires_at == START + 3 * MINUTE
 
 
 def test_a_job_that_succeeds_is_over() -> None:
-    done = job().claimed(START, MINUTE).succeeded({"expired": 3}, START + TICK)
-    assert (done.state, done.progress, done.result) == (JobState.SUCCEEDED, 1.0, {"expired": 3})
-    assert (done.finished_at, done.lease_expires_at) == (START + TICK, None)
+    finished_job = job().claimed(START, MINUTE).succeeded({"expired": 3}, START + TICK)
+    assert (finished_job.state, finished_job.progress, finished_job.result) == (
+        JobState.SUCCEEDED,
+        1.0,
+        {"expired": 3},
+    )
+    assert (finished_job.finished_at, finished_job.lease_expires_at) == (START + TICK, None)
 
 
 def test_a_failed_attempt_waits_and_is_tried_again_until_the_rule_gives_up() -> None:
@@ -49,16 +53,16 @@ def test_a_failed_attempt_waits_and_is_tried_again_until_the_rule_gives_up() -> 
 
 
 def test_success_forgets_the_error_of_an_earlier_attempt() -> None:
-    retried = job().claimed(START, MINUTE).failed("boom", START, RetryRule(), code="forbidden")
-    assert (retried.error, retried.error_code) == ("boom", "forbidden")
-    done = retried.claimed(START, MINUTE).succeeded(None, START)
-    assert (done.error, done.error_code) == (None, None)
+    retried_job = job().claimed(START, MINUTE).failed("boom", START, RetryRule(), code="forbidden")
+    assert (retried_job.error, retried_job.error_code) == ("boom", "forbidden")
+    finished_job = retried_job.claimed(START, MINUTE).succeeded(None, START)
+    assert (finished_job.error, finished_job.error_code) == (None, None)
 
 
 def test_a_job_given_back_by_a_stopping_worker_has_lost_no_attempt() -> None:
-    returned = job().claimed(START, MINUTE).returned(START + TICK)
-    assert (returned.state, returned.attempt, returned.token) == (JobState.QUEUED, 0, 1)
-    assert returned.due_at == START + TICK
+    returned_job = job().claimed(START, MINUTE).returned(START + TICK)
+    assert (returned_job.state, returned_job.attempt, returned_job.token) == (JobState.QUEUED, 0, 1)
+    assert returned_job.due_at == START + TICK
 
 
 @given(st.integers(1, 40), st.floats(1, 10), st.integers(1, 100))

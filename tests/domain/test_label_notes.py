@@ -38,9 +38,9 @@ def test_a_label_file_is_read_whatever_its_order_and_mark() -> None:
     ],
 )
 def test_a_label_file_that_cannot_be_meant_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         read_label_notes(text)
-    assert reason in refused.value.faults[0].detail
+    assert reason in error.value.faults[0].detail
 
 
 def test_a_hierarchy_of_any_depth_is_read_in_linear_time() -> None:

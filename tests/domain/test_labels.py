@@ -60,9 +60,9 @@ def test_a_label_marked_as_new_is_proposed() -> None:
 def test_an_answer_that_cannot_be_meant_is_refused(
     labels: list[str], additions: Additions, pointer: str, reason: str
 ) -> None:
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         CATALOGUE.resolve(labels, additions)
-    (fault,) = refused.value.faults
+    (fault,) = error.value.faults
     assert fault.pointer == pointer
     assert reason in fault.detail
 
@@ -78,16 +78,16 @@ def test_an_answer_that_cannot_be_meant_is_refused(
 def test_what_is_said_of_a_set_fits_the_set(
     labels: list[str], additions: Additions, pointer: str
 ) -> None:
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         additions.given(labels)
-    assert [fault.pointer for fault in refused.value.faults] == [pointer]
+    assert [fault.pointer for fault in error.value.faults] == [pointer]
 
 
 @pytest.mark.parametrize("new", ["j12.82", "J12. 82", "J12.82-", "J\u030712.82"])
 def test_a_near_duplicate_is_named_unless_the_person_insists(new: str) -> None:
-    with pytest.raises(SimilarLabels) as refused:
+    with pytest.raises(SimilarLabels) as error:
         CATALOGUE.resolve([new], Additions([new]))
-    assert refused.value.similar == ("J12.82",)
+    assert error.value.similar == ("J12.82",)
     assert CATALOGUE.resolve([new], Additions([new], insist=True)).proposed == (new,)
 
 

@@ -18,9 +18,9 @@ def test_a_set_that_waits_was_told_to_nobody_whatever_others_report() -> None:
 
 
 def test_a_review_is_told_and_later_outcomes_replace_it() -> None:
-    done = annotation(TASK, "c", minutes=30)
-    assert sent_labels(HELD, [done], []) == ("c",)
-    assert sent_labels(HELD, [done], [outcome(HELD, "d")]) == ("d",)
+    finished_annotation = annotation(TASK, "c", minutes=30)
+    assert sent_labels(HELD, [finished_annotation], []) == ("c",)
+    assert sent_labels(HELD, [finished_annotation], [outcome(HELD, "d")]) == ("d",)
 
 
 def test_an_outcome_before_the_review_was_not_told() -> None:

@@ -55,8 +55,8 @@ def test_a_set_leaves_alone_exactly_when_its_confidence_reaches_the_threshold(
 @pytest.mark.parametrize("threshold", [None, 0.0])
 def test_what_the_model_does_not_know_never_leaves_alone(threshold: float | None) -> None:
     policy = replace(FIXED, fixed_threshold=threshold)
-    scored = scored_set(1.0, out_of_domain=True)
-    assert decided(policy, scored) == (Decision.REVIEW, Reason.OUT_OF_DOMAIN)
+    score = scored_set(1.0, out_of_domain=True)
+    assert decided(policy, score) == (Decision.REVIEW, Reason.OUT_OF_DOMAIN)
 
 
 @given(confidences)
@@ -69,13 +69,13 @@ def test_nothing_leaves_without_a_threshold_or_with_sending_switched_off(value: 
 
 
 def test_a_threshold_set_by_hand_does_not_send_what_nothing_has_calibrated() -> None:
-    scored = scored_set(0.9)._replace(uncalibrated=True)
-    assert decided(replace(FIXED, fixed_threshold=0.0), scored) == (
+    score = scored_set(0.9)._replace(uncalibrated=True)
+    assert decided(replace(FIXED, fixed_threshold=0.0), score) == (
         Decision.REVIEW,
         Reason.NO_THRESHOLD,
     )
-    proved = certified(0.8, Scorer(scored.model_version, scored.calibrator_version))
-    assert decided(proved, scored) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
+    policy = certified(0.8, Scorer(score.model_version, score.calibrator_version))
+    assert decided(policy, score) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
 
 
 def test_a_confidence_that_is_no_number_never_leaves_alone() -> None:
@@ -101,8 +101,8 @@ def test_a_change_becomes_the_policy_that_it_asks_for() -> None:
         created_at=START,
         created_by="admin",
     )
-    made = change(threshold=0.8).as_policy("v2", START, "admin")
-    assert made == expected
+    policy = change(threshold=0.8).as_policy("v2", START, "admin")
+    assert policy == expected
 
 
 CERTIFIED = {"threshold_mode": ThresholdMode.CERTIFIED, "threshold": None}
@@ -168,8 +168,8 @@ def test_a_check_is_drawn_from_the_documents_name_and_never_from_its_score(
         policy.gate_of(None).route(scored_set(c), Draws(draw, 0.0, 0.0))
         for c in (confidence, other)
     )
-    drawn = AuditRole.CERTIFICATION
-    assert (one.selection.role is drawn) == (two.selection.role is drawn) == (draw < certification)
+    role = AuditRole.CERTIFICATION
+    assert (one.selection.role is role) == (two.selection.role is role) == (draw < certification)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +182,10 @@ def test_a_confident_document_that_is_drawn_waits_or_is_sent_as_the_owner_chose(
     mode: AuditMode, decision: Decision, draw: float, role: AuditRole
 ) -> None:
     policy = replace(FIXED, audits=AuditPlan(0.04, 0.02, mode))
-    found, reason, selection, *_ = policy.gate_of(None).route(
+    found_decision, reason, selection, *_ = policy.gate_of(None).route(
         scored_set(0.9), Draws(draw, 0.0, 0.0)
     )
-    assert (found, reason) == (decision, Reason.AUDIT)
+    assert (found_decision, reason) == (decision, Reason.AUDIT)
     assert (selection.role, selection.draw) == (role, draw)
     assert selection.inclusion_probability == pytest.approx(0.06)
 
@@ -194,8 +194,8 @@ def test_what_a_person_reads_anyway_serves_certification_but_is_no_training_audi
     policy = replace(FIXED, audits=AuditPlan(0.04, 0.02))
     for draw, role in ((0.03, AuditRole.CERTIFICATION), (0.05, AuditRole.NONE)):
         route = policy.gate_of(None).route(scored_set(0.4), Draws(draw, 0.0, 0.0))
-        drawn = Selection(role, draw, 1.0, audit_chance=0.04)
-        assert route[:3] == (Decision.REVIEW, Reason.BELOW_THRESHOLD, drawn)
+        selection = Selection(role, draw, 1.0, audit_chance=0.04)
+        assert route[:3] == (Decision.REVIEW, Reason.BELOW_THRESHOLD, selection)
     unknown = policy.gate_of(None).route(scored_set(0.9, out_of_domain=True), Draws(0.03, 0.0, 0.0))
     assert unknown.selection.role is AuditRole.NONE
 
@@ -210,9 +210,9 @@ def test_nothing_below_the_floor_leaves_alone(
 
 
 def test_a_certified_threshold_holds_for_the_calibrator_that_it_was_proved_for() -> None:
-    scored = scored_set(0.9)
-    scorer = Scorer(scored.model_version, scored.calibrator_version)
-    assert decided(certified(0.8, scorer), scored) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
+    score = scored_set(0.9)
+    scorer = Scorer(score.model_version, score.calibrator_version)
+    assert decided(certified(0.8, scorer), score) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
     other = certified(0.8, scorer._replace(calibrator_version="another"))
-    assert decided(other, scored) == (Decision.REVIEW, Reason.NO_THRESHOLD)
+    assert decided(other, score) == (Decision.REVIEW, Reason.NO_THRESHOLD)
     assert other.least_of(scorer) is None

@@ -131,5 +131,5 @@ def _encodes(text: str) -> bool:
 
 
 def test_the_first_candidate_is_the_prediction() -> None:
-    scored = scored_set(0.625, labels=("c", "d"))
-    assert (scored.labels, scored.confidence) == (("c", "d"), 0.625)
+    score = scored_set(0.625, labels=("c", "d"))
+    assert (score.labels, score.confidence) == (("c", "d"), 0.625)

@@ -47,14 +47,16 @@ def said(of: Prediction, kind: ReviewKind, *, agreed: bool) -> Annotation:
 
 
 def spoken(*kinds: tuple[ReviewKind, bool]) -> Check:
-    made = prediction()
-    return known(made, *(said(made, kind, agreed=agreed) for kind, agreed in kinds))
+    new_prediction = prediction()
+    return known(
+        new_prediction, *(said(new_prediction, kind, agreed=agreed) for kind, agreed in kinds)
+    )
 
 
 def known(made: Prediction, *answers: Annotation, outcomes: Sequence[Outcome] = ()) -> Check:
-    found = check(made.id, answers, outcomes)
-    assert found is not None
-    return found
+    found_check = check(made.id, answers, outcomes)
+    assert found_check is not None
+    return found_check
 
 
 AUDIT, LEAD = ReviewKind.AUDIT, ReviewKind.ADJUDICATION
@@ -67,10 +69,10 @@ def rates_of(answer: BestAnswer | str) -> Rates | str:
 
 
 def test_an_outcome_goes_before_all_and_is_the_truth() -> None:
-    made = prediction()
-    late = outcome(made, "c")
-    reviewed = known(made, said(made, REVIEW, agreed=True), outcomes=[late])
-    answer = answer_of(reviewed, Noise.KNOWN)
+    new_prediction = prediction()
+    late = outcome(new_prediction, "c")
+    check = known(new_prediction, said(new_prediction, REVIEW, agreed=True), outcomes=[late])
+    answer = answer_of(check, Noise.KNOWN)
     assert answer == BestAnswer(False, "outcome", None)
     assert rates_of(answer) == EXACT
 
@@ -104,12 +106,12 @@ def test_a_contradiction_that_waits_for_a_lead_is_no_answer(noise: Noise) -> Non
 
 
 def test_the_first_reviewer_counts_where_errors_are_corrected_for() -> None:
-    reviewed = spoken((REVIEW, False), (OVERLAP, True), (LEAD, True))
-    answer = answer_of(reviewed, Noise.ESTIMATED)
+    check = spoken((REVIEW, False), (OVERLAP, True), (LEAD, True))
+    answer = answer_of(check, Noise.ESTIMATED)
     assert isinstance(answer, BestAnswer)
     assert answer.agreed is False
     assert rates_of(answer) == NOISY
-    assert answer_of(reviewed, Noise.NONE) == BestAnswer(True, "review", None)
+    assert answer_of(check, Noise.NONE) == BestAnswer(True, "review", None)
 
 
 def test_without_an_answer_there_is_none() -> None:
@@ -123,23 +125,25 @@ def learn(*reviewed: CheckedDocument, noise: Noise = Noise.NONE) -> Lessons:
 
 
 def reviewed_as(name: str, **fields: object) -> CheckedDocument:
-    made = prediction(document=Document(id=name, text="x"))._replace(**fields)
-    return document_of(made, known(made, said(made, REVIEW, agreed=True)))
+    new_prediction = prediction(document=Document(id=name, text="x"))._replace(**fields)
+    return document_of(
+        new_prediction, known(new_prediction, said(new_prediction, REVIEW, agreed=True))
+    )
 
 
 def test_each_row_stands_for_the_documents_of_its_kind() -> None:
     ordinary = reviewed_as("1")
-    taught = reviewed_as("2", selection=Selection(AuditRole.TRAINING, 0.3, 0.3))
-    sent = reviewed_as("3", decision=Decision.AUTO)
-    found = learn(ordinary, taught, sent)
-    assert [row.inclusion_probability for row in found.rows] == [0.75, 0.05, 1.0]
+    check = reviewed_as("2", selection=Selection(AuditRole.TRAINING, 0.3, 0.3))
+    sent_check = reviewed_as("3", decision=Decision.AUTO)
+    lessons = learn(ordinary, check, sent_check)
+    assert [row.inclusion_probability for row in lessons.rows] == [0.75, 0.05, 1.0]
 
 
 def test_while_nothing_is_sent_fewer_reviews_are_left_to_learn_from() -> None:
     ramp = replace(POLICY, audits=replace(PLAN, ramp_up_rate=0.6))
     threshold = replace(ramp, threshold_mode=ThresholdMode.FIXED, fixed_threshold=0.9)
-    tripped = threshold.with_gate(GateState(ALL, trip_id="t"))
-    for policy, share in ((ramp, 0.4), (threshold, 0.75), (tripped, 0.4)):
+    tripped_policy = threshold.with_gate(GateState(ALL, trip_id="t"))
+    for policy, share in ((ramp, 0.4), (threshold, 0.75), (tripped_policy, 0.4)):
         one = reviewed_as("1")
         (row,) = gather(
             [one],
@@ -152,13 +156,13 @@ def test_while_nothing_is_sent_fewer_reviews_are_left_to_learn_from() -> None:
 
 
 def test_what_is_not_learnt_from_is_counted_by_reason() -> None:
-    certified = reviewed_as("1", selection=Selection(AuditRole.CERTIFICATION, 0.1, 1.0))
+    check = reviewed_as("1", selection=Selection(AuditRole.CERTIFICATION, 0.1, 1.0))
     strange = reviewed_as("2", reason=Reason.OUT_OF_DOMAIN)
     newest, older = reviewed_as("3"), reviewed_as("3")
     silent = reviewed_as("4")._replace(check=spoken((ReviewKind.REOPENED, True)))
-    found = learn(certified, strange, newest, older, silent)
-    assert [row.document for row in found.rows] == [newest]
-    counted = {why: count for why, count in found.excluded.items() if count}
+    lessons = learn(check, strange, newest, older, silent)
+    assert [row.document for row in lessons.rows] == [newest]
+    counted = {why: count for why, count in lessons.excluded.items() if count}
     assert counted == dict.fromkeys(
         (TO_CERTIFY, UNKNOWN_TO_THE_MODEL, SAME_DOCUMENT, NOT_ANSWERED), 1
     )
@@ -169,17 +173,17 @@ def test_copies_of_a_document_that_proves_the_threshold_teach_nothing() -> None:
     audit = reviewed_as("1", selection=Selection(AuditRole.CERTIFICATION, 0.1, 1.0))
     copy = reviewed_as("1")
     assert learn(copy).rows
-    found = learn(copy, audit)
-    assert found.rows == ()
-    assert found.excluded[TO_CERTIFY] == 2
+    lessons = learn(copy, audit)
+    assert lessons.rows == ()
+    assert lessons.excluded[TO_CERTIFY] == 2
 
 
 def test_a_contradiction_that_waits_does_not_vanish_behind_an_older_copy() -> None:
     training = Selection(AuditRole.TRAINING, 0.5, 0.3)
     older, newer = (prediction()._replace(selection=training) for _ in range(2))
     waiting = document_of(newer, known(newer, said(newer, AUDIT, agreed=False)))
-    ended = document_of(older, known(older, said(older, AUDIT, agreed=True)))
-    lessons = learn(waiting, ended)
+    check = document_of(older, known(older, said(older, AUDIT, agreed=True)))
+    lessons = learn(waiting, check)
     assert lessons.rows == ()
     assert {why: n for why, n in lessons.excluded.items() if n} == {
         WAITS_FOR_A_LEAD: 1,
@@ -193,20 +197,22 @@ def test_what_was_said_before_the_present_calibrator_was_learnt_is_known_to_it()
         check=replace(early.check, answered_at=early.check.answered_at + timedelta(days=1)),
         name="2",
     )
-    found = gather(
+    lessons = gather(
         [early, late],
         {early.policy_version: POLICY},
         lambda *_: EXACT,
         noise=Noise.NONE,
         learnt_until=START + timedelta(hours=1),
     )
-    assert [row.seen_before for row in found.rows] == [True, False]
+    assert [row.seen_before for row in lessons.rows] == [True, False]
 
 
 def lessons(right: int, wrong: int) -> Lessons:
-    made = prediction()
+    new_prediction = prediction()
     rows = [
-        LearningRow(made, BestAnswer(agreed, "review", None), EXACT, 1.0, START, seen_before=False)
+        LearningRow(
+            new_prediction, BestAnswer(agreed, "review", None), EXACT, 1.0, START, seen_before=False
+        )
         for agreed, count in ((True, right), (False, wrong))
         for _ in range(count)
     ]

@@ -24,33 +24,35 @@ LATER = START + timedelta(hours=1)
 
 
 def skipped_by(*reviewers: str) -> ReviewTask:
-    skipped = task()
+    skipped_task = task()
     for reviewer in reviewers:
-        skipped = skipped.claimed(reviewer, START, QUARTER).skipped(reviewer, "why", START)
-    return skipped
+        skipped_task = skipped_task.claimed(reviewer, START, QUARTER).skipped(
+            reviewer, "why", START
+        )
+    return skipped_task
 
 
 def test_a_claim_leases_the_task_for_a_while_and_makes_a_new_version() -> None:
-    claimed = task().claimed(ANN.id, START, QUARTER)
-    assert claimed.state is ReviewState.LEASED
-    assert claimed.version == 2
-    assert claimed.lease is not None
-    assert (claimed.lease.holder, claimed.lease.claimed_at) == (ANN.id, START)
-    assert claimed.lease.expires_at == START + QUARTER
+    claimed_task = task().claimed(ANN.id, START, QUARTER)
+    assert claimed_task.state is ReviewState.LEASED
+    assert claimed_task.version == 2
+    assert claimed_task.lease is not None
+    assert (claimed_task.lease.holder, claimed_task.lease.claimed_at) == (ANN.id, START)
+    assert claimed_task.lease.expires_at == START + QUARTER
 
 
 def test_a_heartbeat_moves_the_end_of_the_lease_and_nothing_else() -> None:
-    claimed = leased()
-    extended = claimed.extended(ANN.id, LATER, QUARTER)
-    assert extended.version == claimed.version
-    assert extended.lease is not None
-    assert extended.lease.claimed_at == START
-    assert extended.lease.expires_at == LATER + QUARTER
+    task = leased()
+    extended_task = task.extended(ANN.id, LATER, QUARTER)
+    assert extended_task.version == task.version
+    assert extended_task.lease is not None
+    assert extended_task.lease.claimed_at == START
+    assert extended_task.lease.expires_at == LATER + QUARTER
 
 
 def test_a_released_task_waits_again() -> None:
-    released = leased().released(ANN.id)
-    assert (released.state, released.lease, released.version) == (ReviewState.WAITING, None, 3)
+    task = leased().released(ANN.id)
+    assert (task.state, task.lease, task.version) == (ReviewState.WAITING, None, 3)
 
 
 def test_one_skip_passes_the_task_to_somebody_else() -> None:
@@ -69,32 +71,32 @@ def test_two_skips_pass_the_task_to_a_lead() -> None:
 
 
 def test_an_escalated_task_stays_so_when_a_lead_gives_it_back_or_goes_silent() -> None:
-    claimed = skipped_by(ANN.id, BEN.id).claimed("lead", START, QUARTER)
-    assert claimed.released("lead").state is ReviewState.SKIPPED
-    assert claimed.expired().state is ReviewState.SKIPPED
+    task = skipped_by(ANN.id, BEN.id).claimed("lead", START, QUARTER)
+    assert task.released("lead").state is ReviewState.SKIPPED
+    assert task.expired().state is ReviewState.SKIPPED
     # Neither may a plain reviewer claim it once the lead's lease has run out.
-    assert not claimed.claimable_by(CAT.id, LATER, escalated=False)
-    assert claimed.claimable_by("other lead", LATER, escalated=True)
+    assert not task.claimable_by(CAT.id, LATER, escalated=False)
+    assert task.claimable_by("other lead", LATER, escalated=True)
 
 
 def test_a_leased_task_can_be_claimed_from_the_instant_its_lease_ends() -> None:
-    claimed = leased()
-    assert claimed.lease is not None
-    end = claimed.lease.expires_at
+    task = leased()
+    assert task.lease is not None
+    end = task.lease.expires_at
     just_before = end - timedelta(microseconds=1)
-    assert not claimed.claimable_by(BEN.id, just_before, escalated=False)
-    assert claimed.claimable_by(BEN.id, end, escalated=False)
+    assert not task.claimable_by(BEN.id, just_before, escalated=False)
+    assert task.claimable_by(BEN.id, end, escalated=False)
 
 
 def test_the_holder_completes_the_task_at_the_version_that_they_saw() -> None:
-    completed = leased().completed(ANN.id, 2)
-    assert (completed.state, completed.lease, completed.version) == (ReviewState.COMPLETED, None, 3)
+    task = leased().completed(ANN.id, 2)
+    assert (task.state, task.lease, task.version) == (ReviewState.COMPLETED, None, 3)
 
 
 def test_a_lease_that_ran_out_unclaimed_still_lets_its_holder_finish() -> None:
-    claimed = leased()
-    assert claimed.claimable_by(BEN.id, LATER, escalated=False)
-    assert claimed.completed(ANN.id, 2).state is ReviewState.COMPLETED
+    task = leased()
+    assert task.claimable_by(BEN.id, LATER, escalated=False)
+    assert task.completed(ANN.id, 2).state is ReviewState.COMPLETED
 
 
 @pytest.mark.parametrize("version", [1, 3, -1])
@@ -104,11 +106,11 @@ def test_completion_at_another_version_is_refused(version: int) -> None:
 
 
 def test_a_reviewer_whose_task_was_claimed_again_is_fenced_off() -> None:
-    taken = leased().claimed(BEN.id, LATER, QUARTER)
+    task = leased().claimed(BEN.id, LATER, QUARTER)
     with pytest.raises(StaleVersion):
-        taken.completed(ANN.id, 2)
+        task.completed(ANN.id, 2)
     with pytest.raises(LeaseLost):
-        taken.completed(ANN.id, 3)
+        task.completed(ANN.id, 3)
 
 
 CHANGES = {
@@ -128,10 +130,10 @@ def test_only_the_holder_changes_a_task(change, other: ReviewTask) -> None:
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_completed_task_stays_as_it_is(change) -> None:
-    completed = leased().completed(ANN.id, 2)
+    task = leased().completed(ANN.id, 2)
     with pytest.raises(ReviewAlreadyDecided):
-        change(completed)
-    assert not completed.claimable_by(BEN.id, LATER, escalated=True)
+        change(task)
+    assert not task.claimable_by(BEN.id, LATER, escalated=True)
 
 
 @pytest.mark.parametrize(

@@ -63,16 +63,16 @@ def test_metadata_is_compared_with_values_of_its_own_type(value: object, expecte
 @pytest.mark.parametrize(("n", "expected"), [(0, True), (2, True), (3, False)])
 def test_a_document_posted_again_too_often_is_held_back(n: int, expected: bool) -> None:
     rules, _ = read_rules([{"kind": "versions", "n": n}])
-    broken = first_broken(rules, ("a",), {EARLIER_VERSIONS: 3})
-    assert (broken is not None) is expected
+    rule = first_broken(rules, ("a",), {EARLIER_VERSIONS: 3})
+    assert (rule is not None) is expected
     assert first_broken(rules, ("a",), {"earlier versions": 9}) is None
 
 
 def test_the_first_rule_that_is_broken_is_named() -> None:
     rules, _ = read_rules([{"kind": "at_most", "n": 5}, {"kind": "label", "label": "X"}, A_OR_B])
-    broken = first_broken(rules, ("X",), {})
-    assert broken is not None
-    assert broken.name == "label X"
+    rule = first_broken(rules, ("X",), {})
+    assert rule is not None
+    assert rule.name == "label X"
     assert first_broken((), ("X",), {}) is None
 
 
@@ -168,8 +168,8 @@ def test_only_rules_on_which_labels_go_together_concern_a_person_who_chooses() -
 
 def test_a_rule_on_parents_asks_a_person_for_the_parent_of_each_label() -> None:
     rules, _ = read_rules([{"kind": "parents", "parents": {"X": "A", "Y": "A", "A": "R"}}])
-    broken = constraints_broken(rules, ["Y", "X", "R"], {})
-    assert [(each.name, each.label, each.labels) for each in broken] == [
+    broken_rules = constraints_broken(rules, ["Y", "X", "R"], {})
+    assert [(each.name, each.label, each.labels) for each in broken_rules] == [
         ("parents", "X", ("A",)),
         ("parents", "Y", ("A",)),
     ]

@@ -22,14 +22,14 @@ BY_SITE = SegmentBy("site", most=4)
 
 
 def policy(*segments: GateState, **rest: object) -> Policy:
-    wanted: PolicyChange = change(
+    wanted_change: PolicyChange = change(
         threshold_mode=ThresholdMode.CERTIFIED,
         threshold=None,
         segment_by=BY_SITE,
         segments=segments,
         **rest,
     )
-    return wanted.as_policy("v", START, "ada")
+    return wanted_change.as_policy("v", START, "ada")
 
 
 def proved(value: str, threshold: float, **rest: object) -> GateState:
@@ -67,30 +67,34 @@ def test_the_length_of_a_text_lies_in_one_band(length: int, band: str) -> None:
 
 
 def test_the_risk_is_shared_equally_among_as_many_segments_as_there_may_be() -> None:
-    listed = policy(GateState("north"))
-    assert [gate.risk for gate in listed.gates] == [listed.risk / 4] * 2
+    listed_policy = policy(GateState("north"))
+    assert [gate.risk for gate in listed_policy.gates] == [listed_policy.risk / 4] * 2
 
 
 def test_a_segment_has_its_own_threshold_and_nothing_else_is_sent() -> None:
-    listed = policy(proved("north", 0.8), GateState("south"))
+    listed_policy = policy(proved("north", 0.8), GateState("south"))
     values = ("north", "south", "new", OTHER)
-    least = [listed.gate_of(f"site={value}").least_of(SCORER) for value in values]
+    least = [listed_policy.gate_of(f"site={value}").least_of(SCORER) for value in values]
     assert least == [0.8, None, None, None]
-    assert listed.sends
-    assert listed.least_of(SCORER) == 0.8
+    assert listed_policy.sends
+    assert listed_policy.least_of(SCORER) == 0.8
     assert not policy(GateState("north")).sends
 
 
 def test_other_is_a_segment_like_the_rest() -> None:
     rates = AuditPlan(certification_rate=0.3)
-    listed = policy(proved(OTHER, 0.9, audits=rates), GateState("north"))
-    assert listed.values == ("north", OTHER), "it comes last"
-    other = listed.gate_of("site=new")
-    assert other == listed.gate_of(None) == listed.gate_named(OTHER)
+    listed_policy = policy(proved(OTHER, 0.9, audits=rates), GateState("north"))
+    assert listed_policy.values == ("north", OTHER), "it comes last"
+    other = listed_policy.gate_of("site=new")
+    assert other == listed_policy.gate_of(None) == listed_policy.gate_named(OTHER)
     assert (other.least_of(SCORER), other.audits) == (0.9, rates)
-    assert other.segment == listed.segment_of(OTHER) == Segment("site", OTHER, frozenset({"north"}))
-    stopped = listed.with_gate(replace(other.state, trip_id="trip"))
-    assert [gate.tripped for gate in stopped.gates] == [False, True]
+    assert (
+        other.segment
+        == listed_policy.segment_of(OTHER)
+        == Segment("site", OTHER, frozenset({"north"}))
+    )
+    stopped_policy = listed_policy.with_gate(replace(other.state, trip_id="trip"))
+    assert [gate.tripped for gate in stopped_policy.gates] == [False, True]
 
 
 def test_a_proof_of_other_does_not_cover_it_once_a_value_is_listed() -> None:
@@ -109,7 +113,7 @@ def test_a_fixed_threshold_holds_for_each_segment_without_its_own() -> None:
 
 
 def test_the_documents_of_a_segment_are_found_by_what_is_stored_with_them() -> None:
-    listed = policy(GateState("north"))
+    listed_policy = policy(GateState("north"))
     for stored, metadata, value in (
         ("site=north", None, "north"),
         ("site=new", None, OTHER),
@@ -119,7 +123,7 @@ def test_the_documents_of_a_segment_are_found_by_what_is_stored_with_them() -> N
         (None, {}, OTHER),
         ("ward=north", None, None),
     ):
-        gate = listed.gate_of_stored(stored, metadata)
+        gate = listed_policy.gate_of_stored(stored, metadata)
         assert (gate and gate.segment.value) == value
 
 
@@ -128,8 +132,8 @@ def test_what_is_listed_keeps_its_place_and_its_trip() -> None:
     assert old.gate_of("site=north").tripped
     assert not old.sends
     asked = change(segment_by=BY_SITE, segments=(GateState("south"),))
-    kept = replace(old, states=asked.states_after(old, set()))
-    again, new = kept.listing(["west", "east", OTHER, "south"])
+    kept_policy = replace(old, states=asked.states_after(old, set()))
+    again, new = kept_policy.listing(["west", "east", OTHER, "south"])
     assert new == ["west"], "there is room for three and other"
     assert [(state.value, state.trip_id) for state in again.states] == [
         ("south", None),

@@ -19,9 +19,9 @@ json_values = st.recursive(
 def test_json_without_faults_is_json_that_a_strict_parser_reads_back(value: object) -> None:
     if list(json_faults(value, "")):
         return
-    written = json.dumps(value, allow_nan=False)
-    assert "\\u0000" not in written
-    assert json.loads(written) == value
+    text = json.dumps(value, allow_nan=False)
+    assert "\\u0000" not in text
+    assert json.loads(text) == value
 
 
 @given(json_values)

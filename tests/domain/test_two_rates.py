@@ -44,10 +44,10 @@ def fixed(threshold: float, **rest: object) -> Policy:
 
 @given(confidences, draws)
 def test_what_could_be_sent_is_read_blind_more_often(confidence: float, draw: float) -> None:
-    drawn = selected(POLICY, confidence, draw)
+    selection = selected(POLICY, confidence, draw)
     chance = 0.5 if confidence >= 0.6 else 0.03  # nothing is sent yet
-    assert (drawn.audit_chance, drawn.in_rest) == (chance, confidence < 0.6)
-    assert (drawn.role is AuditRole.CERTIFICATION) == (draw < chance)
+    assert (selection.audit_chance, selection.in_rest) == (chance, confidence < 0.6)
+    assert (selection.role is AuditRole.CERTIFICATION) == (draw < chance)
 
 
 @given(confidences, confidences, draws)
@@ -150,8 +150,8 @@ def test_reviews_stand_for_the_audits_that_taught_nothing() -> None:
 
 
 def test_fewer_audits_prove_as_much_where_most_documents_cannot_be_sent() -> None:
-    mixed = Arrivals(1_000.0, rest=900.0, rest_rate=0.03)
-    assert mixed.drawn(0.3) == pytest.approx(100 * 0.3 + 900 * 0.03)
-    assert mixed.drawn(0.01) == pytest.approx(10.0), "a lower rate holds everywhere"
-    assert mixed.targeted(300, 0.3) == 57
+    arrivals = Arrivals(1_000.0, rest=900.0, rest_rate=0.03)
+    assert arrivals.drawn(0.3) == pytest.approx(100 * 0.3 + 900 * 0.03)
+    assert arrivals.drawn(0.01) == pytest.approx(10.0), "a lower rate holds everywhere"
+    assert arrivals.targeted(300, 0.3) == 57
     assert Arrivals(1_000.0).targeted(300, 0.3) == 300

@@ -45,57 +45,57 @@ SENT, AUDIT, READ = Reason.ABOVE_THRESHOLD, Reason.AUDIT, Reason.BELOW_THRESHOLD
 
 
 def test_an_audit_stands_for_all_that_might_have_been_drawn() -> None:
-    found = [
+    cells = [
         cell(SENT, 90, chance=0.1),
         cell(AUDIT, 6, reviewer_agreed=True, chance=0.1),
         cell(AUDIT, 4, chance=0.1),  # not read yet
     ]
-    known = standing(found)
+    known = standing(cells)
     assert known.drawn
-    assert [known.of(one) for one in found] == [0.0, pytest.approx(100 / 6), 0.0]
+    assert [known.of(one) for one in cells] == [0.0, pytest.approx(100 / 6), 0.0]
 
 
 def test_audits_at_another_rate_are_a_kind_of_their_own() -> None:
-    found = [
+    cells = [
         cell(SENT, 95, chance=0.05),
         cell(AUDIT, 5, reviewer_agreed=True, chance=0.05),
         cell(SENT, 50, chance=0.5),
         cell(AUDIT, 50, reviewer_agreed=False, chance=0.5),
     ]
-    known = standing(found)
-    assert [known.of(one) for one in found] == [0.0, 20.0, 0.0, 2.0]
+    known = standing(cells)
+    assert [known.of(one) for one in cells] == [0.0, 20.0, 0.0, 2.0]
 
 
 def test_confident_ones_from_before_there_were_audits_are_spread_over_those_with_audits() -> None:
-    found = [cell(SENT, 100, chance=None), cell(AUDIT, 10, reviewer_agreed=True, chance=0.1)]
-    assert standing(found).of(found[1]) == 11.0
+    cells = [cell(SENT, 100, chance=None), cell(AUDIT, 10, reviewer_agreed=True, chance=0.1)]
+    assert standing(cells).of(cells[1]) == 11.0
 
 
 def test_what_people_read_anyway_stands_for_what_waits() -> None:
-    found = [
+    cells = [
         cell(READ, 30, reviewer_agreed=True),
         cell(READ, 10, reviewer_agreed=False),
         cell(READ, 40),
     ]
-    known = standing(found)
-    assert [known.of(one) for one in found] == [2.0, 2.0, 0.0]
+    known = standing(cells)
+    assert [known.of(one) for one in cells] == [2.0, 2.0, 0.0]
 
 
 def test_reports_on_sent_documents_count_only_while_there_is_no_audit() -> None:
-    reported = cell(SENT, 10, outcome_agreed=False, chance=0.1)
-    without = [reported, cell(SENT, 30, chance=0.1)]
+    reported_cell = cell(SENT, 10, outcome_agreed=False, chance=0.1)
+    without = [reported_cell, cell(SENT, 30, chance=0.1)]
     known = standing(without)
-    assert (known.drawn, known.of(reported)) == (False, 4.0)
+    assert (known.drawn, known.of(reported_cell)) == (False, 4.0)
     with_audit = [*without, cell(AUDIT, 2, reviewer_agreed=True, chance=0.1)]
     known = standing(with_audit)
-    assert (known.drawn, known.of(reported), known.of(with_audit[-1])) == (True, 0.0, 21.0)
+    assert (known.drawn, known.of(reported_cell), known.of(with_audit[-1])) == (True, 0.0, 21.0)
 
 
 def test_of_confident_ones_that_nobody_checked_nothing_is_known() -> None:
-    found = [cell(SENT, 10, chance=0.0), cell(READ, 5, reviewer_agreed=True)]
-    known = standing(found)
+    cells = [cell(SENT, 10, chance=0.0), cell(READ, 5, reviewer_agreed=True)]
+    known = standing(cells)
     assert known.unseen == 10
-    assert [known.hides(one) for one in found] == [True, False]
+    assert [known.hides(one) for one in cells] == [True, False]
 
 
 def test_an_outcome_is_believed_before_a_person() -> None:

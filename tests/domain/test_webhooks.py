@@ -33,14 +33,16 @@ REFUSED = ReceiverResponse(START, 0.1, status=500)
 
 
 def test_what_is_sent_is_told_with_its_labels() -> None:
-    made = prediction()._replace(scored=scored_set(0.9, labels=("a", "b")), client_id="billing")
-    told = auto_sent(made, "m1")
-    assert (told.id, told.type, told.client_id) == (
+    new_prediction = prediction()._replace(
+        scored=scored_set(0.9, labels=("a", "b")), client_id="billing"
+    )
+    message = auto_sent(new_prediction, "m1")
+    assert (message.id, message.type, message.client_id) == (
         "m1",
         MessageType.PREDICTION_AUTO_SENT,
         "billing",
     )
-    assert (told.data["labels"], told.data["confidence"]) == (("a", "b"), 0.9)
+    assert (message.data["labels"], message.data["confidence"]) == (("a", "b"), 0.9)
 
 
 def test_messages_of_one_document_share_a_key_and_of_no_other() -> None:
@@ -73,10 +75,10 @@ def test_the_schedule_is_that_of_standard_webhooks() -> None:
 def test_chance_only_ever_lengthens_a_wait_and_by_a_tenth_at_most(
     attempt: int, draw: float
 ) -> None:
-    plain, drawn = (RetryDelays().delay_after(attempt, d) for d in (0.0, draw))
+    plain, duration = (RetryDelays().delay_after(attempt, d) for d in (0.0, draw))
     assert plain is not None
-    assert drawn is not None
-    assert plain <= drawn <= plain * 1.1
+    assert duration is not None
+    assert plain <= duration <= plain * 1.1
 
 
 def fresh() -> Delivery:
@@ -97,12 +99,12 @@ def test_a_delivery_is_tried_ten_times_and_then_dead() -> None:
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299])
 def test_any_2xx_is_the_end(status: int) -> None:
-    done = (
+    delivery = (
         fresh()
         .claimed(START, HOUR)
         .answered(ReceiverResponse(START, 1, status), START, RetryDelays(), 0)
     )
-    assert (done.state, done.finished_at) == (DeliveryState.DELIVERED, START)
+    assert (delivery.state, delivery.finished_at) == (DeliveryState.DELIVERED, START)
 
 
 @pytest.mark.parametrize("status", [None, 100, 199, 300, 307, 400, 404, 410, 429, 500])
@@ -172,13 +174,13 @@ def test_an_empty_filter_wants_everything() -> None:
 
 
 def test_why_an_endpoint_is_disabled_stays_until_it_is_enabled() -> None:
-    gone = endpoint().gone()
-    assert not gone.enabled
-    still = gone.changed(EndpointChange("https://b.example/", enabled=False))
+    gone_endpoint = endpoint().gone()
+    assert not gone_endpoint.enabled
+    still = gone_endpoint.changed(EndpointChange("https://b.example/", enabled=False))
     assert still.disabled_because == "it answered 410 Gone"
     back = still.changed(EndpointChange("https://b.example/"))
     assert back.enabled
-    assert [one.version for one in (gone, still, back)] == [2, 3, 4]
+    assert [one.version for one in (gone_endpoint, still, back)] == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -247,5 +249,5 @@ def test_an_address_in_disguise_is_judged_as_what_it_stands_for(address: object)
 
 def test_events_of_a_change_are_kept_once_each() -> None:
     twice = [MessageType.POLICY_TRIPPED, MessageType.POLICY_TRIPPED]
-    changed = endpoint().changed(EndpointChange("https://b.example/", events=twice))
-    assert changed.events == (MessageType.POLICY_TRIPPED,)
+    changed_endpoint = endpoint().changed(EndpointChange("https://b.example/", events=twice))
+    assert changed_endpoint.events == (MessageType.POLICY_TRIPPED,)

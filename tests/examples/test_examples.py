@@ -48,11 +48,11 @@ def stand_in() -> Iterator[Callable[[Answer], str]]:
             class Handler(BaseHTTPRequestHandler):
                 def do_POST(self) -> None:
                     body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                    said = json.dumps(answer(self.path, body)).encode()
+                    content = json.dumps(answer(self.path, body)).encode()
                     self.send_response(200)
-                    self.send_header("Content-Length", str(len(said)))
+                    self.send_header("Content-Length", str(len(content)))
                     self.end_headers()
-                    self.wfile.write(said)
+                    self.wfile.write(content)
 
                 def log_message(self, *_: object) -> None:
                     """Say nothing."""

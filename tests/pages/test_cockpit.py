@@ -177,9 +177,9 @@ def test_a_promise_that_checks_contradict_says_so_and_offers_recalibration(
 ) -> None:
     service.fix_threshold(0.8)
     for number in range(40):
-        made = service.predict("0.99").json()
-        outcome = {"labels": made["labels"] if number % 2 == 0 else ["d"], "source": "billing"}
-        service.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=outcome)
+        body = service.predict("0.99").json()
+        outcome = {"labels": body["labels"] if number % 2 == 0 else ["d"], "source": "billing"}
+        service.post(f"/v1/predictions/{body['id']}/outcome", by="client", json=outcome)
         if number == 0:
             few = browser.get("/cockpit").text
             assert "The confidences promise 99.0\N{NO-BREAK SPACE}%." in figure(few, "accuracy")
@@ -214,16 +214,16 @@ def test_days_and_calendar_weeks_are_chosen(busy: Browser) -> None:
     )
     before = f"first={monday - timedelta(days=7)}&amp;last={monday - timedelta(days=1)}"
     assert f'href="/cockpit?days=35&amp;pace=day&amp;{before}">Last week<' in page
-    chosen = busy.get(f"/cockpit?first={today}&last={today}").text
-    assert "of 90 documents" in chosen
+    text = busy.get(f"/cockpit?first={today}&last={today}").text
+    assert "of 90 documents" in text
     assert "none" in tiles(busy.get(f"/cockpit?{before.replace('&amp;', '&')}").text)[1][1]
     assert f"first={today}" in busy.get(f"/cockpit/details?first={today}").text
 
 
 def figure(page: str, name: str) -> str:
-    found = re.search(rf'<section class="card figure[^>]*id="{name}".*?</section>', page, re.DOTALL)
-    assert found is not None
-    return found[0]
+    match = re.search(rf'<section class="card figure[^>]*id="{name}".*?</section>', page, re.DOTALL)
+    assert match is not None
+    return match[0]
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ def test_labels_that_the_model_lacks_are_counted_with_a_way_to_their_documents(
     shown = browser.get("/cockpit").text
     assert "1 checked document (50.0 %) has labels that the model lacks: flood (1)" in shown
     assert 'href="/documents?beyond_model=true">Show the documents</a>' in shown
-    listed = browser.get("/documents?beyond_model=true").text
-    assert ">note 0.4</a>" in listed
-    assert ">note 0.41</a>" not in listed
-    assert '<option value="true" selected>some the model lacks</option>' in listed
+    listed_text = browser.get("/documents?beyond_model=true").text
+    assert ">note 0.4</a>" in listed_text
+    assert ">note 0.41</a>" not in listed_text
+    assert '<option value="true" selected>some the model lacks</option>' in listed_text

@@ -24,11 +24,11 @@ def checked(service: Service, browser: Browser) -> Browser:
     """Return a browser of a service whose sent documents have outcomes."""
     service.fix_threshold(0.8)
     for number in range(12):
-        made = service.predict(f"0.{90 + number % 2}").json()
+        body = service.predict(f"0.{90 + number % 2}").json()
         # "a" is right, "b" missing once in three, "<new>" is no label of the model.
         truth = ["a", "b"] if number % 3 else ["a", "<new>"]
         outcome: dict[str, Any] = {"labels": truth, "source": "billing"}
-        service.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=outcome)
+        service.post(f"/v1/predictions/{body['id']}/outcome", by="client", json=outcome)
     unsure = service.predict("0.3").json()
     outcome = {"labels": ["d"], "source": "billing"}
     service.post(f"/v1/predictions/{unsure['id']}/outcome", by="client", json=outcome)
@@ -71,9 +71,9 @@ def test_a_row_has_counts_shares_and_what_is_missing_until_the_precision_is_know
 def test_it_is_sorted_searched_and_leads_to_the_documents(checked: Browser) -> None:
     assert names(checked.get("/cockpit/labels?order=label").text) == ["&lt;new&gt;", "a", "b"]
     assert names(checked.get("/cockpit/labels?order=precision").text)[0] == "b"
-    found = checked.get("/cockpit/labels?find=NEW").text
-    assert names(found) == ["&lt;new&gt;"]
-    (missing,) = re.findall(r'href="(/documents[^"]*final_label=%3Cnew%3E[^"]*)"', found)
+    text = checked.get("/cockpit/labels?find=NEW").text
+    assert names(text) == ["&lt;new&gt;"]
+    (missing,) = re.findall(r'href="(/documents[^"]*final_label=%3Cnew%3E[^"]*)"', text)
     assert checked.get(missing.replace("&amp;", "&")).text.count('<th scope="row">') == 4
     assert "No label of these documents contains" in checked.get("/cockpit/labels?find=x").text
     csv = checked.get("/cockpit/labels/table.csv?find=NEW").text.splitlines()

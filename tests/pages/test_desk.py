@@ -58,26 +58,26 @@ class Desk(Browser):
 def fill(
     service: Service, kind: ReviewKind = ReviewKind.REVIEW, *, text: str = "fever, no cough"
 ) -> ReviewTask:
-    made = replace(task(prediction(document=Document(id="note-17", text=text))), kind=kind)
+    new_task = replace(task(prediction(document=Document(id="note-17", text=text))), kind=kind)
     with service.database() as transaction:
-        add_predictions(transaction, made.prediction)
-        transaction.reviews.add(made)
-    return made
+        add_predictions(transaction, new_task.prediction)
+        transaction.reviews.add(new_task)
+    return new_task
 
 
 def fill_adjudication(service: Service, *labels: str) -> ReviewTask:
     """Store an audit that Ann answered with ``labels``, and the lead's task that follows."""
     audit = fill(service, ReviewKind.AUDIT)
-    made = replace(task(audit.prediction), kind=ReviewKind.ADJUDICATION)
-    leased = audit.claimed(ANN.id, service.clock(), timedelta(minutes=15))
+    new_task = replace(task(audit.prediction), kind=ReviewKind.ADJUDICATION)
+    leased_task = audit.claimed(ANN.id, service.clock(), timedelta(minutes=15))
     with service.database() as transaction:
-        transaction.reviews.save(leased)
+        transaction.reviews.save(leased_task)
     with service.database() as transaction:
-        transaction.reviews.save(leased.completed(ANN.id, leased.version))
+        transaction.reviews.save(leased_task.completed(ANN.id, leased_task.version))
         given = annotation(audit, *labels)
         transaction.reviews.annotate(replace(given, kind=ReviewKind.AUDIT, settles=False))
-        transaction.reviews.add(made)
-    return made
+        transaction.reviews.add(new_task)
+    return new_task
 
 
 def stored(service: Service, task_id: str) -> ReviewTask:
@@ -99,25 +99,25 @@ def test_whoever_may_review_has_a_desk_and_a_way_there(service: Service, role: R
 
 
 def test_others_are_kept_out_of_everything(service: Service) -> None:
-    made = fill(service)
+    task = fill(service)
     desk = Desk(service, "otto", Role.AUDITOR)
     assert 'href="/desk"' not in desk.get("/").text
     assert desk.get("/desk").status_code == 403
     assert_problem(desk.look("/progress"), 403, "forbidden")
     bodies = {
         "/next": {},
-        f"/tasks/{made.id}/heartbeat": {},
-        f"/tasks/{made.id}/take-back": {},
-        f"/tasks/{made.id}/release": {},
-        f"/tasks/{made.id}/undo": {},
-        f"/tasks/{made.id}/skip": {"reason": "hard"},
-        f"/tasks/{made.id}/check": {"labels": []},
-        f"/tasks/{made.id}/explain": {"labels": []},
-        f"/tasks/{made.id}/decide": {"labels": [], "version": 1},
+        f"/tasks/{task.id}/heartbeat": {},
+        f"/tasks/{task.id}/take-back": {},
+        f"/tasks/{task.id}/release": {},
+        f"/tasks/{task.id}/undo": {},
+        f"/tasks/{task.id}/skip": {"reason": "hard"},
+        f"/tasks/{task.id}/check": {"labels": []},
+        f"/tasks/{task.id}/explain": {"labels": []},
+        f"/tasks/{task.id}/decide": {"labels": [], "version": 1},
     }
     for path, body in bodies.items():
         assert_problem(desk.ask(path, body), 403, "forbidden")
-    assert stored(service, made.id) == made
+    assert stored(service, task.id) == task
 
 
 def test_without_a_text_the_desk_says_so_and_shows_the_answer_that_came(
@@ -125,15 +125,15 @@ def test_without_a_text_the_desk_says_so_and_shows_the_answer_that_came(
 ) -> None:
     answer = {"candidates": [{"labels": ["a"], "score": -0.5}]}
     document = Document(id="note-17", metadata={"site": "north"}, answer=answer)
-    made = task(prediction(document=document))
+    new_task = task(prediction(document=document))
     with service.database() as transaction:
-        add_predictions(transaction, made.prediction)
-        transaction.reviews.add(made)
+        add_predictions(transaction, new_task.prediction)
+        transaction.reviews.add(new_task)
     assert desk.next()["document"]["answer"] == answer
     plain = desk.get("/desk").text
     assert "came without its text" in plain
     assert "north" in plain
-    shown = service.get(f"/v1/reviews/{made.id}", by="lead").json()["document"]
+    shown = service.get(f"/v1/reviews/{new_task.id}", by="lead").json()["document"]
     assert (shown["text"], shown["candidates"]) == (None, answer["candidates"])
 
 
@@ -156,9 +156,9 @@ def test_the_next_task_is_claimed_and_told_with_what_is_odd(service: Service, de
     rule = {"kind": "requires", "label": "b", "labels": ["c"], "name": "b needs c"}
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9, rules=[rule])
     service.services.policy.change(SYSTEM, change, None)
-    made = fill(service)
+    task = fill(service)
     item = desk.next()
-    assert (item["id"], item["version"], item["kind"]) == (made.id, 2, "review")
+    assert (item["id"], item["version"], item["kind"]) == (task.id, 2, "review")
     assert item["document"]["text"] == "fever, no cough"
     assert item["why"] == "The model's confidence is below the threshold."
     assert [one["labels"] for one in item["candidates"]] == [["a", "b"], ["a"], []]
@@ -166,8 +166,8 @@ def test_the_next_task_is_claimed_and_told_with_what_is_odd(service: Service, de
     assert item["marginals"][0] == {"label": "a", "probability": 0.98}
     assert item["expires_in_s"] == 900
     for labels, warnings in ((["a", "c", "d"], []), (["b"], ["Rule “b needs c”: b comes with c."])):
-        checked = desk.ask(f"/tasks/{made.id}/check", {"labels": labels})
-        assert checked.json() == {"warnings": warnings}
+        response = desk.ask(f"/tasks/{task.id}/check", {"labels": labels})
+        assert response.json() == {"warnings": warnings}
 
 
 def test_a_reload_gives_the_same_task_and_a_second_tab_another(
@@ -249,7 +249,7 @@ def test_an_audit_that_agreed_is_read_again_like_an_audit(service: Service) -> N
 
 
 def test_without_a_script_a_lead_chooses_between_the_answers_alone(service: Service) -> None:
-    made = fill_adjudication(service, "c", "d")
+    task = fill_adjudication(service, "c", "d")
     desk = Desk(service, "lea", Role.LEAD)
     desk.submit("/desk/claim", {"csrf": desk.csrf})
     page = desk.get("/desk").text
@@ -259,25 +259,25 @@ def test_without_a_script_a_lead_chooses_between_the_answers_alone(service: Serv
     assert "% sure" not in form
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', form))
     desk.submit("/desk/submit", {**fields, "chosen": "1"})
-    assert stored(service, made.id).decision.labels == ("c", "d")
+    assert stored(service, task.id).decision.labels == ("c", "d")
 
 
 def test_a_decision_sent_twice_is_one_and_may_be_taken_back(service: Service, desk: Desk) -> None:
-    made = fill(service)
+    task = fill(service)
     item = desk.next()
     first = desk.decide(item, "a", comment="<b>sûr</b> 👍")
     assert first.json() == desk.decide(item, "a", comment="<b>sûr</b> 👍").json()
     assert_problem(desk.decide(item, "b"), 409, "review-already-decided")
     assert desk.look("/progress").json() == {"done": 1, "comments": 0}
-    back = desk.ask(f"/tasks/{made.id}/undo").json()
-    assert (back["id"], back["version"]) == (made.id, 4)
+    back = desk.ask(f"/tasks/{task.id}/undo").json()
+    assert (back["id"], back["version"]) == (task.id, 4)
     assert desk.look("/progress").json() == {"done": 0, "comments": 0}
     assert_problem(desk.decide(item, "b"), 412, "stale-version")
     assert desk.decide(back, "b").status_code == 200
     service.clock.advance(seconds=61)
-    assert_problem(desk.ask(f"/tasks/{made.id}/undo"), 409, "review-already-decided")
+    assert_problem(desk.ask(f"/tasks/{task.id}/undo"), 409, "review-already-decided")
     assert service.services.reviews.submit_decisions() == 1
-    assert stored(service, made.id).state is ReviewState.COMPLETED
+    assert stored(service, task.id).state is ReviewState.COMPLETED
 
 
 def test_a_lost_lease_is_told(service: Service, desk: Desk) -> None:
@@ -297,8 +297,8 @@ def test_a_task_that_went_back_to_the_queue_is_taken_back(service: Service, desk
     item = desk.next()
     path = f"/tasks/{item['id']}"
     service.clock.advance(minutes=16)
-    kept = desk.ask(f"{path}/take-back")
-    assert kept.json() == {"version": 2, "expires_in_s": 900}, "nobody had noticed"
+    response = desk.ask(f"{path}/take-back")
+    assert response.json() == {"version": 2, "expires_in_s": 900}, "nobody had noticed"
     service.clock.advance(minutes=16)
     assert service.services.queue.expire_leases() == 1
     assert_problem(desk.ask(f"{path}/heartbeat"), 409, "lease-lost")
@@ -344,14 +344,14 @@ def test_a_task_is_skipped_with_a_reason_and_given_back(service: Service, desk: 
 def test_a_lead_sees_who_skipped_a_document_and_why_and_reviewers_do_not(
     service: Service, desk: Desk, kind: ReviewKind
 ) -> None:
-    made = fill(service, kind)
+    task = fill(service, kind)
     for one, reason in (desk, "page <2> missing"), (Desk(service, "ben", Role.REVIEWER), "hard"):
         item = one.next()
         assert item["skips"] is None
-        one.ask(f"/tasks/{made.id}/skip", {"reason": reason})
+        one.ask(f"/tasks/{task.id}/skip", {"reason": reason})
     lead = Desk(service, "lea", Role.LEAD)
-    listed = Desk(service, "otto", Role.ADMIN).get("/documents?state=skipped").text
-    assert '<span class="sub">skipped: page &lt;2&gt; missing; skipped: hard</span>' in listed
+    text = Desk(service, "otto", Role.ADMIN).get("/documents?state=skipped").text
+    assert '<span class="sub">skipped: page &lt;2&gt; missing; skipped: hard</span>' in text
     item = lead.next()
     assert item["skips"] == ["Ann skipped it: page <2> missing", "Ben skipped it: hard"]
     assert item["why"] == (None if kind.blind else "Two reviewers skipped it; you decide.")
@@ -361,17 +361,17 @@ def test_a_lead_sees_who_skipped_a_document_and_why_and_reviewers_do_not(
 def test_terms_are_told_on_demand(service: Service, desk: Desk) -> None:
     fill(service)
     item = desk.next()
-    told = desk.ask(f"/tasks/{item['id']}/explain", {"labels": ["a"]}).json()
-    assert told == {
+    body = desk.ask(f"/tasks/{item['id']}/explain", {"labels": ["a"]}).json()
+    assert body == {
         "terms": [[{"term": "fever,", "weight": 1.5}, {"term": "cough", "weight": -0.5}]]
     }
 
 
 def test_labels_are_found_by_words_in_any_order(service: Service, desk: Desk) -> None:
     service.predictors.predictor.labels = ["R07 Chest pain", "R10 Pain, chest wall", "J18 Fever"]
-    found = desk.look("/labels?query=pain%20chest").json()
-    labels = [match["label"] for match in found["items"]]
-    assert (labels, found["total"]) == (["R07 Chest pain", "R10 Pain, chest wall"], 2)
+    body = desk.look("/labels?query=pain%20chest").json()
+    labels = [match["label"] for match in body["items"]]
+    assert (labels, body["total"]) == (["R07 Chest pain", "R10 Pain, chest wall"], 2)
     assert desk.look("/labels?query=chest%20pain").json()["items"][0]["label"] == "R07 Chest pain"
 
 
@@ -430,7 +430,7 @@ def answers_in(form: str) -> list[list[str]]:
 def test_without_a_script_a_form_that_says_no_answer_submits_nothing(
     service: Service, desk: Desk, sent: dict[str, str]
 ) -> None:
-    made = fill(service)
+    task = fill(service)
     desk.submit("/desk/claim", {"csrf": desk.csrf})
     page = desk.get("/desk").text
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
@@ -438,11 +438,11 @@ def test_without_a_script_a_form_that_says_no_answer_submits_nothing(
     assert answer.status_code == 422
     assert "Choose one answer" in answer.text
     assert ">half a thought</textarea>" in answer.text
-    assert stored(service, made.id).decision is None
+    assert stored(service, task.id).decision is None
     if "labels" not in sent:
         return
     desk.submit("/desk/submit", {**fields, "chosen": "-2"})
-    assert stored(service, made.id).decision.labels == ()
+    assert stored(service, task.id).decision.labels == ()
 
 
 def test_without_a_script_a_document_is_submitted_with_a_form(service: Service, desk: Desk) -> None:
@@ -453,8 +453,8 @@ def test_without_a_script_a_document_is_submitted_with_a_form(service: Service, 
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
     assert fields["task"] == first.id
-    sent = desk.submit("/desk/submit", {**fields, "chosen": "1", "comment": " sure "})
-    assert (sent.status_code, sent.headers["location"]) == (303, "/desk")
+    response = desk.submit("/desk/submit", {**fields, "chosen": "1", "comment": " sure "})
+    assert (response.status_code, response.headers["location"]) == (303, "/desk")
     decision = stored(service, first.id).decision
     assert decision is not None
     assert (decision.labels, decision.comment) == (("a",), "sure")

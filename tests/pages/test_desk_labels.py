@@ -21,9 +21,9 @@ def catalogued(service: Service, label: str, state: LabelState, into: str | None
     """Put a label into the catalogue."""
     labels = service.services.labels
     lead = Caller(ADMIN.id, "ada", Role.ADMIN)
-    made = labels.propose(lead, label, insist=True).label
+    new_label = labels.propose(lead, label, insist=True).label
     if state is not LabelState.PROPOSED:
-        labels.change(lead, label, LabelChange(state, merged_into=into), made.version)
+        labels.change(lead, label, LabelChange(state, merged_into=into), new_label.version)
 
 
 def test_the_models_labels_are_found_first_and_retired_ones_never(
@@ -36,8 +36,8 @@ def test_the_models_labels_are_found_first_and_retired_ones_never(
         ("old fever", LabelState.RETIRED),
     ):
         catalogued(service, label, state)
-    found = desk.look("/labels?query=fever").json()
-    assert [(match["label"], match["in_model"], match["state"]) for match in found["items"]] == [
+    body = desk.look("/labels?query=fever").json()
+    assert [(match["label"], match["in_model"], match["state"]) for match in body["items"]] == [
         ("fever", True, "accepted"),
         ("zoo fever", True, "accepted"),
         ("fever tree", False, "proposed"),
@@ -59,10 +59,10 @@ def test_labels_much_like_a_new_one_are_named_before_it_is_added(
         ("dropsy", "dropsy", [], True),
         ("something%20else", "something else", [], False),
     ):
-        said = desk.look(f"/labels/new?label={typed}").json()
-        assert (said["label"], said["retired"]) == (name, retired)
-        assert [match["label"] for match in said["similar"]] == similar
-        assert said["listed"] is None
+        body = desk.look(f"/labels/new?label={typed}").json()
+        assert (body["label"], body["retired"]) == (name, retired)
+        assert [match["label"] for match in body["similar"]] == similar
+        assert body["listed"] is None
     for typed, in_model in (("long-covid", True), ("Fi%C3%A8vre", False)):
         assert desk.look(f"/labels/new?label={typed}").json()["listed"]["in_model"] is in_model
 
@@ -71,13 +71,13 @@ def test_labels_much_like_a_new_one_are_named_before_it_is_added(
 def test_new_labels_and_one_without_a_name_are_answers_in_every_review(
     service: Service, desk: Desk, kind: ReviewKind
 ) -> None:
-    made = fill(service, kind)
+    task = fill(service, kind)
     item = desk.next()
-    refused = desk.decide(item, "a", "flood")
-    assert refused.status_code == 422
+    response = desk.decide(item, "a", "flood")
+    assert response.status_code == 422
     said = desk.decide(item, "a", "flood", new_labels=["flood"], label_missing=True)
     assert said.status_code == 200, said.text
-    decision = stored(service, made.id).decision
+    decision = stored(service, task.id).decision
     assert decision is not None
     assert decision.labels == ("a", "flood", UNNAMED)
     assert service.services.labels.get(SYSTEM, "flood").state is LabelState.PROPOSED
@@ -94,19 +94,19 @@ def test_a_lead_sees_which_labels_of_the_answers_the_model_lacks(service: Servic
 def test_without_a_script_unlisted_labels_are_shown_once_before_they_are_added(
     service: Service, desk: Desk
 ) -> None:
-    made = fill(service)
+    task = fill(service)
     desk.submit("/desk/claim", {"csrf": desk.csrf})
     page = desk.get("/desk").text
     form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
     form |= {"chosen": "-1", "labels": "a\r\nB\r\nflood"}
-    asked = desk.submit("/desk/submit", form)
-    assert asked.status_code == 422
-    assert "“B” is in no list. Is “b” meant?" in asked.text
-    assert "“flood” is in no list." in asked.text
+    response = desk.submit("/desk/submit", form)
+    assert response.status_code == 422
+    assert "“B” is in no list. Is “b” meant?" in response.text
+    assert "“flood” is in no list." in response.text
     assert desk.submit("/desk/submit", {**form, "new": "flood"}).status_code == 422
     form |= {"labels": "a\r\nflood", "new": "flood", "missing": "yes"}
     assert desk.submit("/desk/submit", form).status_code == 303
-    decision = stored(service, made.id).decision
+    decision = stored(service, task.id).decision
     assert decision is not None
     assert decision.labels == ("a", "flood", UNNAMED)
 
@@ -114,13 +114,13 @@ def test_without_a_script_unlisted_labels_are_shown_once_before_they_are_added(
 def test_without_a_script_none_fits_leaves_out_every_suggestion(
     service: Service, desk: Desk
 ) -> None:
-    made = fill(service)
+    task = fill(service)
     desk.submit("/desk/claim", {"csrf": desk.csrf})
     form = dict(
         re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', desk.get("/desk").text)
     )
     assert desk.submit("/desk/submit", form | {"chosen": "-3"}).status_code == 303
-    decision = stored(service, made.id).decision
+    decision = stored(service, task.id).decision
     assert decision is not None
     assert decision.labels == (UNNAMED,)
 
@@ -134,15 +134,15 @@ def test_without_a_script_a_retired_label_is_refused_on_the_page(
     page = desk.get("/desk").text
     form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
     form |= {"chosen": "-1", "labels": "dropsy", "new": "dropsy", "comment": "half a thought"}
-    refused = desk.submit("/desk/submit", form)
-    assert refused.status_code == 422
-    assert "is retired; choose another label" in refused.text
-    assert ">half a thought</textarea>" in refused.text
+    response = desk.submit("/desk/submit", form)
+    assert response.status_code == 422
+    assert "is retired; choose another label" in response.text
+    assert ">half a thought</textarea>" in response.text
 
 
 def test_without_a_script_what_all_answers_have_stands_once(service: Service) -> None:
     catalogued(service, "flood", LabelState.PROPOSED)
-    made = fill_adjudication(service, "a", "flood", UNNAMED)
+    task = fill_adjudication(service, "a", "flood", UNNAMED)
     lead = Desk(service, "lea", Role.LEAD)
     lead.submit("/desk/claim", {"csrf": lead.csrf})
     form = lead.get("/desk").text.partition("<noscript>")[2].partition("</noscript>")[0]
@@ -155,7 +155,7 @@ def test_without_a_script_what_all_answers_have_stands_once(service: Service) ->
     assert 'flood</span> <small class="mark-of">proposed</small>' in form
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', form))
     assert lead.submit("/desk/submit", {**fields, "chosen": "2"}).status_code == 303
-    decision = stored(service, made.id).decision
+    decision = stored(service, task.id).decision
     assert decision is not None
     assert set(decision.labels) == {"a", "b", "flood", UNNAMED}
 
@@ -166,18 +166,18 @@ def test_without_a_script_required_parents_are_added_and_shown_before_they_are_s
     above = "label,parent\nb,a\na,c\nc,\n"
     service.services.labels.describe(SYSTEM, above)
     service.services.policy.change(SYSTEM, change(rules=[{"kind": "parents"}]), None)
-    made, second = fill(service), fill(service)
+    task, second = fill(service), fill(service)
     desk.submit("/desk/claim", {"csrf": desk.csrf})
     for place, (kept, stored_labels) in enumerate([("b\na\nc", "a b c"), ("b", "b")]):
         page = desk.get("/desk").text
         form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
         form |= {"chosen": "-1", "labels": "b"}
-        asked = desk.submit("/desk/submit", form)
-        assert asked.status_code == 422
-        assert "The policy requires “a” and “c” with your labels" in asked.text
-        assert ">b\na\nc</textarea>" in asked.text
+        response = desk.submit("/desk/submit", form)
+        assert response.status_code == 422
+        assert "The policy requires “a” and “c” with your labels" in response.text
+        assert ">b\na\nc</textarea>" in response.text
         brought = {"labels": kept, "brought": ["a", "c"]}
         assert desk.submit("/desk/submit", form | brought).status_code == 303
-        decision = stored(service, (made, second)[place].id).decision
+        decision = stored(service, (task, second)[place].id).decision
         assert decision is not None
         assert sorted(decision.labels) == stored_labels.split()

@@ -49,8 +49,8 @@ def test_a_newcomer_gets_an_account_with_the_role_of_their_group(
     browser: Browser, provider: IdentityProvider
 ) -> None:
     assert "/login/oidc?next=" in browser.get("/login").text
-    entered = come_in(browser, provider)
-    assert (entered.status_code, entered.headers["location"]) == (303, "/account")
+    response = come_in(browser, provider)
+    assert (response.status_code, response.headers["location"]) == (303, "/account")
     assert "Ann Lee" in browser.get("/account").text
     assert people(browser) == [("ann", "Ann Lee", Role.REVIEWER)]
     come_in(Browser(browser._service), provider)
@@ -61,8 +61,8 @@ def test_who_was_invited_joins_with_the_provider(
     browser: Browser, provider: IdentityProvider
 ) -> None:
     services = browser._service.services
-    invited = services.people.create(SYSTEM, login="lee", name="Lee", role=Role.LEAD, password=None)
-    _, secret = services.people.invite(SYSTEM, invited.id, 7)
+    person = services.people.create(SYSTEM, login="lee", name="Lee", role=Role.LEAD, password=None)
+    _, secret = services.people.invite(SYSTEM, person.id, 7)
     assert "Sign in with your organisation" in browser.get(f"/join?secret={secret}").text
     provider.claims = {"groups": ["cooks"]}
     assert come_in(browser, provider, f"/join%3Fsecret={secret}").status_code == 403
@@ -127,9 +127,9 @@ def test_a_token_that_is_not_for_this_sign_in_is_refused(
         name: int(time.time() + given.total_seconds()) if isinstance(given, timedelta) else given
         for name, given in claims.items()  # from now, not from when the tests were collected
     }
-    refused = come_in(browser, provider)
-    assert refused.status_code == 403
-    assert "token is" in refused.text
+    response = come_in(browser, provider)
+    assert response.status_code == 403
+    assert "token is" in response.text
     assert people(browser) == []
 
 
@@ -199,8 +199,8 @@ def test_a_provider_that_fails_is_told_as_such(
 
 
 def test_the_way_back_never_leads_elsewhere(browser: Browser, provider: IdentityProvider) -> None:
-    entered = come_in(browser, provider, back="//evil.example")
-    assert entered.headers["location"] == "/"
+    response = come_in(browser, provider, back="//evil.example")
+    assert response.headers["location"] == "/"
 
 
 @pytest.mark.parametrize("written", ["coders", "coders=king", "=lead", "coders=client"])

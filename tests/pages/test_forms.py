@@ -110,6 +110,6 @@ def test_a_fault_stands_at_its_field_alone(changed: dict[str, str], field: str, 
 
 def test_a_hint_is_the_description_unless_the_form_says_more() -> None:
     hints = {each.name: each.input.hint for each in inputs(WebhookRequest)}
-    described = WebhookRequest.model_fields
-    assert hints["url"] == described["url"].description
-    assert hints["enabled"] != described["enabled"].description
+    model_fields = WebhookRequest.model_fields
+    assert hints["url"] == model_fields["url"].description
+    assert hints["enabled"] != model_fields["enabled"].description

@@ -22,12 +22,12 @@ def invite(service: Service) -> str:
         "csrf": browser.token("/board/people"), "name": "Cy", "login": "cy", "role": "lead",
         "days": "7",
     }  # fmt: skip
-    made = browser.submit("/board/people", form)
-    assert made.status_code == 201, made.text
-    found = re.search(r"http://test(/join\?secret=[\w-]+)", made.text)
-    assert found is not None
+    response = browser.submit("/board/people", form)
+    assert response.status_code == 201, response.text
+    match = re.search(r"http://test(/join\?secret=[\w-]+)", response.text)
+    assert match is not None
     assert "invited" in browser.get("/board/people").text
-    return found[1]
+    return match[1]
 
 
 def answered(service: Service, path: str, new: str = PASSWORD, again: str = "") -> int:
@@ -41,23 +41,23 @@ def answered(service: Service, path: str, new: str = PASSWORD, again: str = "") 
 def test_a_link_sets_a_password_once_and_signs_in(service: Service) -> None:
     path = invite(service)
     browser = Browser(service)
-    shown = browser.get(path).text
-    assert "Welcome, Cy" in shown
+    text = browser.get(path).text
+    assert "Welcome, Cy" in text
     assert answered(service, path, "short") == 422
     assert answered(service, path, again="another one altogether") == 422
     secret = path.partition("=")[2]
     fields = {
         "csrf": browser.token(path), "secret": secret, "new": PASSWORD, "again": PASSWORD,
     }  # fmt: skip
-    joined = browser.submit("/join", fields)
-    assert (joined.status_code, joined.headers["location"]) == (303, "/")
+    response = browser.submit("/join", fields)
+    assert (response.status_code, response.headers["location"]) == (303, "/")
     assert "lead" in browser.get("/account").text
     assert Browser(service).sign_in("cy", PASSWORD).status_code == 303
     assert "Ask for a new one" in browser.get(path).text
     assert browser.submit("/join", fields).status_code == 404
     events = service.database.contents.events.values()
-    done = [event.action for event in events if event.action.startswith("person.")]
-    assert done[-3:] == ["person.created", "person.invited", "person.joined"]
+    actions = [event.action for event in events if event.action.startswith("person.")]
+    assert actions[-3:] == ["person.created", "person.invited", "person.joined"]
     assert all(secret not in str(event) for event in events)
 
 
@@ -104,13 +104,13 @@ def test_an_account_is_never_stored_without_its_invitation(
 
 def test_a_program_invites_a_person(service: Service) -> None:
     person = {"login": "cy", "name": "Cy", "role": "reviewer"}
-    made = service.post("/v1/admin/people", by="admin", json=person).json()
-    path = f"/v1/admin/people/{made['id']}/invite"
+    body = service.post("/v1/admin/people", by="admin", json=person).json()
+    path = f"/v1/admin/people/{body['id']}/invite"
     assert_problem(
         service.post(path, by="admin", json={"days": 31}), 422, "invalid-request", "/days"
     )
-    invited = service.post(path, by="admin", json={}).json()
-    assert invited["person"]["invited_until"] is not None
-    assert answered(service, invited["path"]) == 303
+    invited_body = service.post(path, by="admin", json={}).json()
+    assert invited_body["person"]["invited_until"] is not None
+    assert answered(service, invited_body["path"]) == 303
     (found,) = service.get("/v1/admin/people", by="admin").json()["items"]
     assert found["invited_until"] is None

@@ -26,9 +26,9 @@ def test_every_place_is_a_page_that_knows_where_it_is(
     service.person("ann", Role.ADMIN)
     browser = Browser(service)
     browser.sign_in()
-    shown = browser.get(place.address)
-    assert shown.status_code == 200
-    assert f'<a href="{place.address}" aria-current="page">{place.name}</a>' in shown.text
+    response = browser.get(place.address)
+    assert response.status_code == 200
+    assert f'<a href="{place.address}" aria-current="page">{place.name}</a>' in response.text
 
 
 def test_who_is_not_signed_in_is_led_nowhere(service: Service) -> None:
@@ -82,8 +82,8 @@ SYNONYMS = re.compile(
 
 @pytest.mark.parametrize("file", sorted(PAGES.glob("templates/*.html")), ids=lambda file: file.name)
 def test_pages_have_one_word_for_each_thing(file: Path) -> None:
-    shown = re.sub(r"<[^>]*>|\{[{%#].*?[}%#]\}", " ", file.read_text("utf-8"), flags=re.DOTALL)
-    assert not SYNONYMS.search(shown)
+    text = re.sub(r"<[^>]*>|\{[{%#].*?[}%#]\}", " ", file.read_text("utf-8"), flags=re.DOTALL)
+    assert not SYNONYMS.search(text)
 
 
 @pytest.mark.parametrize("file", sorted(PAGES.rglob("*.py")), ids=lambda file: file.stem)

@@ -83,9 +83,9 @@ def _hook(verb: str = "", **fields: str) -> Callable[..., Sending]:
 
 
 def _disabled(service: Service, desk: Desk) -> Sending:
-    enabled = _person("/enable")(service, desk)
-    desk.submit(enabled.path.replace("enable", "disable"), {"csrf": desk.csrf})
-    return enabled
+    sending = _person("/enable")(service, desk)
+    desk.submit(sending.path.replace("enable", "disable"), {"csrf": desk.csrf})
+    return sending
 
 
 def _retried(service: Service, desk: Desk) -> Sending:
@@ -135,17 +135,17 @@ def _task(verb: str, **body: object) -> Callable[..., Sending]:
         item = desk.next()
         if verb == "undo":
             desk.decide(item, "a")
-        versioned = {"version": item["version"]} if verb == "decide" else {}
-        return Sending(f"/tasks/{item['id']}/{verb}", {**body, **versioned}, script=True)
+        versioned_body = {"version": item["version"]} if verb == "decide" else {}
+        return Sending(f"/tasks/{item['id']}/{verb}", {**body, **versioned_body}, script=True)
 
     return make
 
 
 def _expired(service: Service, desk: Desk) -> Sending:
-    taken = _task("take-back")(service, desk)
+    sending = _task("take-back")(service, desk)
     service.clock.advance(hours=1)
     service.services.queue.expire_leases()
-    return taken
+    return sending
 
 
 def _on_desk(service: Service, desk: Desk) -> Sending:
@@ -323,9 +323,9 @@ def test_whichever_commit_fails_nothing_has_changed(service: Service, name: str)
             assert failing > 1, "it commits nothing"
             assert repr(service.database.contents) != before, "it changes nothing"
             return
-        said = re.findall(
+        matches = re.findall(
             r"<p[^>]*(?:alert|fault)[^>]*>.*?</p>|<p>[^<]*</p>|commit[^<]*", response.text
         )
-        assert response.status_code == 500, said
+        assert response.status_code == 500, matches
         assert repr(service.database.contents) == before, f"commit {failing} was not the first"
     pytest.fail("the form is never accepted")

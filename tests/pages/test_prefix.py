@@ -47,9 +47,9 @@ def crawled(browser: Browser) -> dict[str, int]:
 def test_every_page_leads_only_below_the_prefix(service: Service) -> None:
     browser = Browser(service, "https://host.example")
     fields = {"csrf": browser.token(f"{BASE}/login"), "login": "admin", "back": "/recent"}
-    entered = browser.submit(f"{BASE}/login", {**fields, "password": "correct horse battery"})
-    assert (entered.status_code, entered.headers["location"]) == (303, f"{BASE}/recent")
-    cookies = entered.headers.get_list("set-cookie")
+    response = browser.submit(f"{BASE}/login", {**fields, "password": "correct horse battery"})
+    assert (response.status_code, response.headers["location"]) == (303, f"{BASE}/recent")
+    cookies = response.headers.get_list("set-cookie")
     assert cookies
     assert all(f"Path={BASE}" in one and one.startswith("__Secure-") for one in cookies)
     statuses = crawled(browser)

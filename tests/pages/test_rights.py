@@ -44,9 +44,9 @@ def test_links_lead_to_every_page_that_is_open_and_to_no_other(
     for place in PLACES[1:]:
         assert (f'<a href="{place.address}">' in start) == pages()[place.address].opens(role)
     if pages()[BOARD].opens(role):
-        shown = browser.get(BOARD).text
+        text = browser.get(BOARD).text
         for page in [one for one in (*PAGES,) if one.name]:
-            linked = f'<a href="{page.address}">{page.name}</a>' in shown
+            linked = f'<a href="{page.address}">{page.name}</a>' in text
             assert linked == pages()[page.address].opens(role)
 
 

@@ -21,13 +21,16 @@ def cookies_set(response: httpx.Response) -> str:
 
 
 def test_without_a_session_the_way_leads_to_the_door_and_back(browser: Browser) -> None:
-    asked = browser.get("/account?x=1")
-    assert asked.status_code == 303
-    assert asked.headers["location"] == "/login?next=%2Faccount%3Fx%3D1"
-    form = browser.get(asked.headers["location"])
+    response = browser.get("/account?x=1")
+    assert response.status_code == 303
+    assert response.headers["location"] == "/login?next=%2Faccount%3Fx%3D1"
+    form = browser.get(response.headers["location"])
     assert 'name="back" value="/account?x=1"' in form.text
-    entered = browser.sign_in(back="/account?x=1")
-    assert (entered.status_code, entered.headers["location"]) == (303, "/account?x=1")
+    entered_response = browser.sign_in(back="/account?x=1")
+    assert (entered_response.status_code, entered_response.headers["location"]) == (
+        303,
+        "/account?x=1",
+    )
     page = browser.get("/account")
     assert page.status_code == 200
     assert "Ann" in page.text
@@ -58,21 +61,21 @@ def test_over_tls_the_cookie_stays_on_tls_and_on_this_host(service: Service) -> 
 def test_whoever_does_not_know_the_password_stays_outside(
     browser: Browser, login: str, password: str
 ) -> None:
-    refused = browser.sign_in(login, password)
-    assert refused.status_code == 403
-    assert "The name or the password is wrong." in refused.text
-    assert password == "" or password not in refused.text
-    assert "setwise-session" not in cookies_set(refused)
+    response = browser.sign_in(login, password)
+    assert response.status_code == 403
+    assert "The name or the password is wrong." in response.text
+    assert password == "" or password not in response.text
+    assert "setwise-session" not in cookies_set(response)
     assert browser.get("/account").status_code == 303
 
 
 def test_guessing_is_answered_with_a_pause(browser: Browser) -> None:
     for _ in range(5):
         browser.sign_in(password="wrong")
-    refused = browser.sign_in()
-    assert refused.status_code == 429
-    assert int(refused.headers["retry-after"]) >= 1
-    assert "wait" in refused.text
+    response = browser.sign_in()
+    assert response.status_code == 429
+    assert int(response.headers["retry-after"]) >= 1
+    assert "wait" in response.text
 
 
 @pytest.mark.parametrize("back", ["//evil.example/", "https://evil.example/", "/\\evil.example"])
@@ -99,8 +102,8 @@ def test_signing_out_takes_the_token_of_a_page_of_ours(browser: Browser) -> None
     assert browser.submit("/logout", {"csrf": token}, ELSEWHERE).status_code == 403
     assert browser.get("/account").status_code == 200
     kept = dict(browser.cookies)
-    gone = browser.submit("/logout", {"csrf": token})
-    assert (gone.status_code, gone.headers["location"]) == (303, "/login")
+    response = browser.submit("/logout", {"csrf": token})
+    assert (response.status_code, response.headers["location"]) == (303, "/login")
     assert "setwise-session" not in browser.cookies
     browser.cookies = httpx.Cookies(kept)  # a copy of the cookie opens nothing any more
     assert browser.get("/account").status_code == 303
@@ -135,14 +138,14 @@ def test_a_script_of_our_pages_calls_the_api_as_the_person(browser: Browser) -> 
         {"X-CSRF-Token": token} | ELSEWHERE,
         {"X-CSRF-Token": token, "Origin": "http://evil.example"},
     ):
-        forged = browser.send("POST", "/v1/reviews/claim", headers)
-        assert_problem(forged, 403, "forged-request")
+        response = browser.send("POST", "/v1/reviews/claim", headers)
+        assert_problem(response, 403, "forged-request")
     assert_problem(browser.get("/v1/admin/models"), 403, "forbidden")
 
 
 def test_a_script_without_a_session_gets_a_problem(browser: Browser) -> None:
-    refused = browser.get("/account", **{"Sec-Fetch-Dest": "empty"})
-    assert_problem(refused, 401, "unauthenticated")
+    response = browser.get("/account", **{"Sec-Fetch-Dest": "empty"})
+    assert_problem(response, 401, "unauthenticated")
     browser.cookies.set("setwise-session", "made up")
     assert_problem(browser.get("/v1/reviews"), 401, "unauthenticated")
 
@@ -169,14 +172,14 @@ def test_a_browser_in_which_somebody_signed_in_is_not_slowed_by_strangers(
 def test_a_forged_device_is_a_stranger(browser: Browser) -> None:
     browser.cookies.set("setwise-device", "bm9uY2UgYW5u.forged")
     for _ in range(6):
-        refused = browser.sign_in(password="wrong")
-    assert refused.status_code == 429
+        response = browser.sign_in(password="wrong")
+    assert response.status_code == 429
 
 
 def test_guesses_of_the_present_password_are_answered_with_a_pause(browser: Browser) -> None:
     browser.sign_in()
     for _ in range(6):
         fields = {"csrf": browser.token("/account"), "old": "wrong", "new": "x", "again": "x"}
-        refused = browser.submit("/account/password", fields)
-    assert refused.status_code == 429
-    assert "wait" in refused.text
+        response = browser.submit("/account/password", fields)
+    assert response.status_code == 429
+    assert "wait" in response.text

@@ -45,9 +45,9 @@ def test_a_lead_is_told_how_many_documents_only_leads_decide(service: Service) -
     predict(service, "0.5")
     for name in ("rita", "rob"):
         reviewer = Caller(service.person(name, Role.REVIEWER), name, Role.REVIEWER)
-        claimed = service.services.queue.claim(reviewer)
-        assert claimed is not None
-        service.services.queue.skip(reviewer, claimed.id, "a page is missing")
+        task = service.services.queue.claim(reviewer)
+        assert task is not None
+        service.services.queue.skip(reviewer, task.id, "a page is missing")
     assert "; 1 needs a lead." in read(signed_in(service, Role.LEAD).get("/")).text
     rita = Browser(service)
     rita.sign_in("rita")
@@ -84,10 +84,10 @@ def read(response: httpx.Response) -> _Reader:
 
 
 def tiles(response: httpx.Response) -> dict[str, int]:
-    found = re.findall(
+    matches = re.findall(
         r'class="name">([^<]+)</span>\s*<span class="number">([\d,]+)<', response.text
     )
-    return {name: int(number.replace(",", "")) for name, number in found}
+    return {name: int(number.replace(",", "")) for name, number in matches}
 
 
 def test_an_empty_service_says_so_and_what_to_do_first(service: Service) -> None:
@@ -147,8 +147,8 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service, browser:
     predict(service, "0.9", "0.85", "0.95", "0.3", "0.4", "unknown")
     reviews = service.services.reviews
     reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
-    held = reviews.queue.claim(reviewer)
-    assert held is not None
+    task = reviews.queue.claim(reviewer)
+    assert task is not None
     assert tiles(browser.get("/")) == {
         "Sent automatically": 3,
         "To a reviewer": 3,
@@ -156,7 +156,7 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service, browser:
         "Being reviewed": 1,
         "Reviewed": 0,
     }
-    reviews.complete(reviewer, held.id, ["a"], None, held.version)
+    reviews.complete(reviewer, task.id, ["a"], None, task.version)
     response = browser.get("/")
     assert tiles(response) == {
         "Sent automatically": 3,
@@ -182,10 +182,10 @@ def test_owners_read_first_what_sending_spared_them(service: Service) -> None:
     ) in read(browser.get("/")).text
     reviews = service.services.reviews
     reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
-    held = reviews.queue.claim(reviewer)
-    assert held is not None
+    task = reviews.queue.claim(reviewer)
+    assert task is not None
     service.clock.advance(minutes=3)
-    reviews.complete(reviewer, held.id, ["a"], None, held.version)
+    reviews.complete(reviewer, task.id, ["a"], None, task.version)
     assert "people read for 3 minutes instead of 6 minutes." in read(browser.get("/")).text
 
 

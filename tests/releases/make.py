@@ -94,13 +94,13 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     def change(
         mode: ThresholdMode, threshold: float | None, audits: AuditPlan, *segments: GateState
     ) -> None:
-        wanted = PolicyChange(
+        wanted_change = PolicyChange(
             *(0.5, 0.6, True, mode, threshold),
             audits=audits,
             segment_by=SegmentBy("ward" if segments else None),
             segments=segments,
         )
-        services.policy.change(admin, wanted, None)
+        services.policy.change(admin, wanted_change, None)
 
     made = 0
 
@@ -135,9 +135,9 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     request = services.idempotency.open(client.id, "request", b"request")
     services.idempotency.finish(request, b"{}")
     early = services.certification.by(Schedule(room=0.0))
-    certified = early.certify(admin.id)
-    sent = predict(8)
-    services.outcomes.report(client, sent[0].id, ["court"], "billing")
+    certifications = early.certify(admin.id)
+    predictions = predict(8)
+    services.outcomes.report(client, predictions[0].id, ["court"], "billing")
     change(ThresholdMode.FIXED, 0.1, AuditPlan(certification_rate=1.0, gold_reread_rate=1.0))
     while services.policy.get(admin).states[0].trip_id is None:
         predict(8)
@@ -186,8 +186,8 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
             if table is not tables.unindexed_texts  # texts are encrypted here: none waits for it
         }
     assert all(counts.values()), counts
-    assert certified[0].threshold is not None, certified
-    scored = application.registry.active().score([Document(text=text) for text in TEXTS])
+    assert certifications[0].threshold is not None, certifications
+    refusals = application.registry.active().score([Document(text=text) for text in TEXTS])
     waiting = services.queue.page(lead, state=ReviewState.WAITING, limit=200).items
     return {
         "rows": counts,
@@ -201,7 +201,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
                 "confidence": one.confidence,
                 "calibrator": one.calibrator_version,
             }
-            for text, one in zip(TEXTS, scored, strict=True)
+            for text, one in zip(TEXTS, refusals, strict=True)
         ],
     }
 

@@ -21,6 +21,6 @@ def restore(release: str, database: str, folder: Path, database_url: str) -> Non
             ["db", "reencrypt"],
             ["doctor"],
         ):
-            with pytest.raises(SystemExit) as ended:
+            with pytest.raises(SystemExit) as error:
                 main(command)
-            assert ended.value.code == 0, command
+            assert error.value.code == 0, command

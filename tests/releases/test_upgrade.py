@@ -62,8 +62,8 @@ def test_every_row_is_there(upgraded: tuple[build.Application, dict[str, Any]]) 
     with application.engine.connect() as connection:
         for name, count in stored["rows"].items():
             table = tables.metadata.tables[name]
-            found = connection.execute(select(func.count()).select_from(table)).scalar_one()
-            assert found >= count > 0, name
+            found_count = connection.execute(select(func.count()).select_from(table)).scalar_one()
+            assert found_count >= count > 0, name
 
 
 def test_the_model_predicts_the_same_sets_with_the_same_confidences(
@@ -71,8 +71,8 @@ def test_the_model_predicts_the_same_sets_with_the_same_confidences(
 ) -> None:
     application, stored = upgraded
     texts = [one["text"] for one in stored["predictions"]]
-    scored = application.registry.active().score([Document(text=text) for text in texts])
-    for one, then in zip(scored, stored["predictions"], strict=True):
+    refusals = application.registry.active().score([Document(text=text) for text in texts])
+    for one, then in zip(refusals, stored["predictions"], strict=True):
         assert list(one.labels) == then["labels"]
         assert one.confidence == pytest.approx(then["confidence"], abs=1e-9)
         assert one.calibrator_version == then["calibrator"]

@@ -41,9 +41,9 @@ def test_a_sound_artifact_is_kept_and_described(
     store: FolderOrObjectStore, artifacts: Artifacts, tmp_path: Path
 ) -> None:
     model = store.add(str(artifacts.text))
-    loaded = store.load(model.location)
-    assert model.version == loaded.version
-    assert loaded.calibrator_version in model.location
+    predictor = store.load(model.location)
+    assert model.version == predictor.version
+    assert predictor.calibrator_version in model.location
     assert model.summary["method"] == "br-rerank"
     assert model.summary["n_labels"] == 6
     assert (model.active, model.created_at) == (False, START)
@@ -93,17 +93,17 @@ def test_an_artifact_may_be_added_again(
 def test_what_is_no_artifact_is_refused(
     store: FolderOrObjectStore, artifacts: Artifacts, tmp_path: Path
 ) -> None:
-    damaged = tmp_path / "damaged"
-    shutil.copytree(artifacts.text, damaged)
-    victim = next(damaged.glob("*.safetensors"))
+    path = tmp_path / "damaged"
+    shutil.copytree(artifacts.text, path)
+    victim = next(path.glob("*.safetensors"))
     content = bytearray(victim.read_bytes())
     content[-1] ^= 1
     victim.write_bytes(content)
     (tmp_path / "empty").mkdir()
-    for source in (damaged, tmp_path / "empty", tmp_path / "missing", victim):
-        with pytest.raises(InvalidRequest) as refused:
+    for source in (path, tmp_path / "empty", tmp_path / "missing", victim):
+        with pytest.raises(InvalidRequest) as error:
             store.add(str(source))
-        assert str(source) in refused.value.detail
+        assert str(source) in error.value.detail
     assert _left_over(tmp_path) == []
 
 
@@ -223,9 +223,9 @@ def test_an_artifact_may_come_as_a_zip_file(
     tmp_path: Path, artifacts: Artifacts, prefix: str
 ) -> None:
     store = _store(str(tmp_path / "store"), tmp_path)
-    added = store.add_archive(zipped(*files_of(artifacts.text, prefix)))
-    assert added.version == store.load(added.location).version
-    assert [path.name for path in (tmp_path / "store").iterdir()] == [added.location]
+    model = store.add_archive(zipped(*files_of(artifacts.text, prefix)))
+    assert model.version == store.load(model.location).version
+    assert [path.name for path in (tmp_path / "store").iterdir()] == [model.location]
 
 
 @pytest.mark.parametrize(
@@ -294,8 +294,8 @@ def test_a_zip_file_with_a_broken_directory_or_odd_names_is_refused(tmp_path: Pa
 
 
 def _kept(intercept: float = 0.5) -> StoredRecalibration:
-    fitted = ConfidenceCorrection(intercept, np.zeros(len(COLUMNS)), np.zeros(6))
-    return StoredRecalibration("3f9c0b7a1d2e", "90ab12cd34ef", fitted)
+    correction = ConfidenceCorrection(intercept, np.zeros(len(COLUMNS)), np.zeros(6))
+    return StoredRecalibration("3f9c0b7a1d2e", "90ab12cd34ef", correction)
 
 
 def _files(folder: Path) -> list[Path]:

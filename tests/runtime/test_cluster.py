@@ -118,8 +118,8 @@ def test_a_job_is_scored_on_workers_as_here_though_one_is_killed(dask_cluster, m
         clinic.predictors.predictor = predictor = Picky()
         job, _ = submit(clinic, content)
         counts = replace(clinic.files, workers=workers).score(job, worker)
-        stored = clinic.contents
-        found = counts, result_of(clinic, job), stored.predictions, stored.reviews, worker.told
+        contents = clinic.contents
+        found = counts, result_of(clinic, job), contents.predictions, contents.reviews, worker.told
         return found, predictor.scored
 
     (here, n), (there, none) = (

@@ -154,21 +154,21 @@ def real(engine: Engine) -> Transactions:
 def test_every_message_arrives_in_order_for_each_document_in_spite_of_failures(
     real: Transactions,
 ) -> None:
-    lock, seen = threading.Lock(), Counter[str]()
+    lock, counts = threading.Lock(), Counter[str]()
 
     def fail_some(call: Received) -> int:
         """Fail the first call about odd messages, and the first two about every third one."""
         number = call.message["data"]["number"]
         with lock:
-            seen[call.id] += 1
-            return 500 if seen[call.id] <= max(number % 2, 2 * (number % 3 == 0)) else 200
+            counts[call.id] += 1
+            return 500 if counts[call.id] <= max(number % 2, 2 * (number % 3 == 0)) else 200
 
     with Receiver(fail_some, secrets=[SECRET]) as receiver:
         add(real, receiver.url)
-        told = tell(real, 60, documents=7)
+        lines = tell(real, 60, documents=7)
         with running(courier(real), courier(real)):
             eventually(lambda: states(real) == {DeliveryState.DELIVERED: 60})
-    assert set(receiver.ids()) == set(told)
+    assert set(receiver.ids()) == set(lines)
     first: dict[str, list[int]] = defaultdict(list)
     for call in receiver.calls:
         numbers = first[call.message["data"]["document"]]
@@ -191,10 +191,10 @@ def test_couriers_side_by_side_send_each_message_once(real: Transactions) -> Non
 
     with Receiver(answer, secrets=[SECRET]) as receiver:
         add(real, receiver.url)
-        told = tell(real, 60)
+        lines = tell(real, 60)
         with running(*(courier(real) for _ in range(4))):
             eventually(lambda: states(real) == {DeliveryState.DELIVERED: 60})
-    assert Counter(receiver.ids()) == dict.fromkeys(told, 1)
+    assert Counter(receiver.ids()) == dict.fromkeys(lines, 1)
     assert receiver.most_at_once > 1
 
 
@@ -204,10 +204,10 @@ def test_routers_side_by_side_make_one_delivery_of_each_message(real: Transactio
     stop = threading.Event()
 
     def route() -> int:
-        routed, one = 0, service(real).route
+        count, one = 0, service(real).route
         while not stop.is_set():
-            routed += one()
-        return routed + one()
+            count += one()
+        return count + one()
 
     with ThreadPoolExecutor() as pool:
         routers = [pool.submit(route) for _ in range(3)]
@@ -237,13 +237,13 @@ def test_an_endpoint_that_hangs_holds_up_nobody_else(begin: Transactions) -> Non
     ):
         for receiver in (hanging, quick):
             add(begin, receiver.url)
-        told = tell(begin, 40)
+        lines = tell(begin, 40)
         with running(courier(begin)):
             eventually(lambda: len(quick.calls) == 40)
             assert len(hanging.calls) <= 4
             release.set()
             eventually(lambda: states(begin) == {DeliveryState.DELIVERED: 80})
-    assert set(hanging.ids()) == set(told)
+    assert set(hanging.ids()) == set(lines)
 
 
 def test_a_receiver_that_was_away_gets_everything_when_it_is_back(real: Transactions) -> None:
@@ -385,11 +385,11 @@ def test_answers_that_could_not_be_recorded_are_recorded_later(begin: Transactio
     """The database goes away between the call and its record: no second call."""
     down = threading.Event()
     sent: list[str] = []
-    refused: list[bool] = []
+    mask: list[bool] = []
 
     def open_transaction(*, read_only: bool = False) -> object:
         if down.is_set():
-            refused.append(read_only)
+            mask.append(read_only)
             raise StorageUnavailable("The database is not available: it sleeps.")
         return begin(read_only=read_only)
 
@@ -399,20 +399,20 @@ def test_answers_that_could_not_be_recorded_are_recorded_later(begin: Transactio
         return ReceiverResponse(utc_now(), 0.0, status=200)
 
     add(begin, "https://b.example/")
-    told = tell(begin, 1)
+    lines = tell(begin, 1)
     with running(courier(open_transaction, Fake(send))):
-        eventually(lambda: len(refused) > 1)
+        eventually(lambda: len(mask) > 1)
         assert states(begin) == {DeliveryState.PENDING: 1}
         down.clear()
         eventually(lambda: states(begin) == {DeliveryState.DELIVERED: 1})
-    assert sent == told
+    assert sent == lines
 
 
 def test_a_courier_that_stops_waits_for_the_answer_under_way(begin: Transactions) -> None:
-    entered = threading.Event()
+    event = threading.Event()
 
     def slow(call: Received) -> int:
-        entered.set()
+        event.set()
         return 200 if one._stopping.wait(PATIENCE_S) else 500
 
     with Receiver(slow, secrets=[SECRET]) as receiver:
@@ -420,7 +420,7 @@ def test_a_courier_that_stops_waits_for_the_answer_under_way(begin: Transactions
         tell(begin, 1)
         one = courier(begin)
         one.start()
-        assert entered.wait(PATIENCE_S)
+        assert event.wait(PATIENCE_S)
         one.stop()
     assert states(begin) == {DeliveryState.DELIVERED: 1}
 
@@ -453,20 +453,20 @@ def test_what_a_killed_courier_sent_is_sent_again_under_the_same_id(database_url
     begin = Transactions(engine)
     with Receiver(secrets=[SECRET]) as receiver:
         add(begin, receiver.url)
-        told = tell(begin, 3, documents=1)
-        killed = subprocess.run(
+        lines = tell(begin, 3, documents=1)
+        process = subprocess.run(
             [sys.executable, "-c", KILLED, database_url, ROOT], check=False, timeout=PATIENCE_S
         )
-        assert killed.returncode == -9
-        assert receiver.ids() == told[:1]
+        assert process.returncode == -9
+        assert receiver.ids() == lines[:1]
         assert states(begin) == {DeliveryState.PENDING: 3}
-        leased = tables.deliveries.c.lease_expires_at
+        lease_expires_at = tables.deliveries.c.lease_expires_at
         with engine.begin() as connection:  # as if its minute had passed
-            expired = update(tables.deliveries).where(leased.is_not(None))
+            expired = update(tables.deliveries).where(lease_expires_at.is_not(None))
             connection.execute(expired.values(lease_expires_at=utc_now()))
         with running(courier(begin)):
             eventually(lambda: states(begin) == {DeliveryState.DELIVERED: 3})
-    assert receiver.ids() == [told[0], *told]
+    assert receiver.ids() == [lines[0], *lines]
     first, second = receiver.calls[:2]
     assert (first.id, first.body) == (second.id, second.body)
     engine.dispose()

@@ -78,12 +78,12 @@ SECRET = b"the patient said\n" * 20_000
 
 def test_a_sealed_file_shows_nothing_and_reads_as_any_other() -> None:
     plain = FakeFiles()
-    sealed = SealedFiles(plain, CIPHER)
-    write(sealed, "jobs/1/upload/documents", SECRET[:7], SECRET[7:])
-    stored = plain.stored["jobs/1/upload/documents"]
+    files = SealedFiles(plain, CIPHER)
+    write(files, "jobs/1/upload/documents", SECRET[:7], SECRET[7:])
+    content = plain.stored["jobs/1/upload/documents"]
     assert len(SECRET) > 3 * FRAME_BYTES
-    assert b"patient" not in stored
-    with sealed.open("jobs/1/upload/documents") as file:
+    assert b"patient" not in content
+    with files.open("jobs/1/upload/documents") as file:
         assert file.read(2) == b"th"
         file.seek(0)
         assert file.readline() == b"the patient said\n"
@@ -93,16 +93,16 @@ def test_a_sealed_file_shows_nothing_and_reads_as_any_other() -> None:
 
 def test_a_sealed_file_becomes_complete_only_while_its_key_is_in_use() -> None:
     plain = FakeFiles()
-    held: list[bool] = []
+    mask: list[bool] = []
 
     @contextmanager
     def writing() -> Iterator[None]:
-        held.append("a" in plain.stored)
+        mask.append("a" in plain.stored)
         yield
-        held.append("a" in plain.stored)
+        mask.append("a" in plain.stored)
 
     write(SealedFiles(plain, CIPHER, writing), "a", SECRET)
-    assert held == [False, True]
+    assert mask == [False, True]
 
     def retired() -> AbstractContextManager[None]:
         raise StorageUnavailable("Key 1 was retired.")
@@ -195,9 +195,9 @@ def test_a_file_that_changes_while_it_moves_to_a_new_key_keeps_the_change(tmp_pa
 
 
 def test_a_plain_file_is_not_sealed() -> None:
-    planted = FakeFiles({"jobs/1/upload/documents": b"planted"})
+    files = FakeFiles({"jobs/1/upload/documents": b"planted"})
     with pytest.raises(NotDone, match="not encrypted"):
-        SealedFiles(planted, CIPHER).reseal(lambda _, __: None)
+        SealedFiles(files, CIPHER).reseal(lambda _, __: None)
 
 
 @pytest.mark.parametrize("fault", ["cut off", "exchanged", "moved", "other key"])

@@ -255,8 +255,8 @@ def test_the_watcher_swaps_models_under_load(artifacts: Artifacts) -> None:
 
     def ask(versions: list[str]) -> None:
         while not stop.is_set():
-            scored = clinic.registry.active().score([Document(text="rocket and choir")])
-            versions.append(scored[0].model_version)
+            refusals = clinic.registry.active().score([Document(text="rocket and choir")])
+            versions.append(refusals[0].model_version)
 
     threads = [threading.Thread(target=ask, args=(versions,)) for versions in seen]
     for thread in threads:
@@ -278,8 +278,8 @@ def test_a_text_is_scored_as_the_model_says(artifacts: Artifacts) -> None:
     predictor = load(artifacts.text)
     texts = ["the judge heard the violin concert", "wheat and hail in the silo today"]
     expected = predictor.predict_texts(texts)
-    scored = LoadedPredictor(predictor).score([Document(text=text) for text in texts])
-    for row, one in enumerate(scored):
+    refusals = LoadedPredictor(predictor).score([Document(text=text) for text in texts])
+    for row, one in enumerate(refusals):
         assert [(c.labels, c.confidence) for c in one.candidates] == [
             (ranked.labels, ranked.confidence) for ranked in expected.ranked(row)
         ]
@@ -303,8 +303,8 @@ def test_a_text_is_scored_as_the_model_says(artifacts: Artifacts) -> None:
 
 @pytest.mark.parametrize("text", ["zzz", "12345", "!?", "日本語の文章", "\x01\x02"])
 def test_a_text_without_a_known_word_is_out_of_domain(artifacts: Artifacts, text: str) -> None:
-    (scored,) = LoadedPredictor(load(artifacts.text)).score([Document(text=text)])
-    assert scored.out_of_domain
+    (refusal,) = LoadedPredictor(load(artifacts.text)).score([Document(text=text)])
+    assert refusal.out_of_domain
 
 
 def test_a_model_of_another_objective_is_served_with_the_set_that_its_rule_chose(
@@ -312,12 +312,12 @@ def test_a_model_of_another_objective_is_served_with_the_set_that_its_rule_chose
 ) -> None:
     model = replace(load(artifacts.text), decider=SetDecider(SharedThreshold(0.3)))
     text = "judge verdict witness wheat orbit"
-    (scored,) = LoadedPredictor(model).score([Document(text=text)])
+    (refusal,) = LoadedPredictor(model).score([Document(text=text)])
     (plain,) = LoadedPredictor(replace(model, decider=None)).score([Document(text=text)])
-    likely = {each.label for each in scored.marginals if each.probability > 0.3}
-    assert set(scored.candidates[0].labels) == likely
-    assert scored.confidence <= plain.confidence
-    others = [candidate.confidence for candidate in scored.candidates[1:]]
+    likely = {each.label for each in refusal.marginals if each.probability > 0.3}
+    assert set(refusal.candidates[0].labels) == likely
+    assert refusal.confidence <= plain.confidence
+    others = [candidate.confidence for candidate in refusal.candidates[1:]]
     assert others == sorted(others, reverse=True)
 
 
@@ -327,11 +327,11 @@ def test_mixtures_serve_what_they_predict(tmp_path: Path) -> None:
     )
     save(train(texts(), options), tmp_path / "model")
     predictor = load(tmp_path / "model")
-    served = LoadedPredictor(predictor)
-    served.warm_up()
+    served_predictor = LoadedPredictor(predictor)
+    served_predictor.warm_up()
     asked = ["note insulin glucose", "note stone kidney rash itch"]
     expected = predictor.predict_texts(asked)
-    for row, one in enumerate(served.score([Document(text=text) for text in asked])):
+    for row, one in enumerate(served_predictor.score([Document(text=text) for text in asked])):
         assert one.labels == expected.ranked(row)[0].labels
         assert one.confidence == expected.top_confidence()[row]
 
@@ -342,8 +342,8 @@ def test_a_model_that_cannot_predict_is_not_activated(
     model = clinic.activate("new")
 
     def absurd(self: SetPredictor, inputs: Sequence[PredictionInput]) -> SetPredictions:
-        found = score(self, inputs)
-        return replace(found, confidence=found.confidence * np.nan)
+        predictions = score(self, inputs)
+        return replace(predictions, confidence=predictions.confidence * np.nan)
 
     score = SetPredictor.score
     monkeypatch.setattr(SetPredictor, "score", absurd)
@@ -353,9 +353,9 @@ def test_a_model_that_cannot_predict_is_not_activated(
 
 def test_vectors_are_scored_by_the_names_of_their_features(artifacts: Artifacts) -> None:
     predictor = LoadedPredictor(load(artifacts.vectors))
-    (scored,) = predictor.score([Document(features={"about music": 1.5, "length": 0.2})])
-    assert scored.labels == ("music",)
-    assert not scored.out_of_domain
+    (refusal,) = predictor.score([Document(features={"about music": 1.5, "length": 0.2})])
+    assert refusal.labels == ("music",)
+    assert not refusal.out_of_domain
     (empty,) = predictor.score([Document(features={"about music": 0.0})])
     assert empty.out_of_domain
 
@@ -437,9 +437,9 @@ def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
     assert terms
     assert terms[0].weight > 0
     assert all(word in document.text.lower() for term in terms for word in term.term.split())
-    with pytest.raises(errors.InvalidRequest) as refused:
+    with pytest.raises(errors.InvalidRequest) as error:
         predictor.explain(document, [label, "nonsense"])
-    assert [fault.pointer for fault in refused.value.faults] == ["/labels/1"]
+    assert [fault.pointer for fault in error.value.faults] == ["/labels/1"]
     with pytest.raises(errors.InvalidRequest, match="reads features"):
         LoadedPredictor(load(artifacts.vectors)).explain(document, [])
 
@@ -447,16 +447,20 @@ def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
 def _learnt(clinic: Serving, model: ModelVersion, intercept: float) -> Calibration:
     """Store a calibrator of the artifact behind ``model``, and let it serve with the model."""
     predictor = load(clinic.artifacts.folders[model.location])
-    fitted = ConfidenceCorrection(
+    correction = ConfidenceCorrection(
         intercept, np.zeros(len(COLUMNS)), np.zeros(len(predictor.label_names))
     )
-    kept = StoredRecalibration(predictor.version, predictor.calibrator_version, fitted)
-    clinic.artifacts.calibrators[kept.version] = kept
-    made = replace(calibration(model, kept.version), id=clinic.new_id(), location=kept.version)
+    recalibration = StoredRecalibration(predictor.version, predictor.calibrator_version, correction)
+    clinic.artifacts.calibrators[recalibration.version] = recalibration
+    new_calibration = replace(
+        calibration(model, recalibration.version),
+        id=clinic.new_id(),
+        location=recalibration.version,
+    )
     with clinic.begin() as transaction:
-        transaction.calibrations.add(made)
-        transaction.calibrations.activate(model.id, made.id, START, clinic.new_id())
-    return made
+        transaction.calibrations.add(new_calibration)
+        transaction.calibrations.activate(model.id, new_calibration.id, START, clinic.new_id())
+    return new_calibration
 
 
 JUDGE = Document(text="judge verdict wheat")
@@ -467,11 +471,11 @@ def test_a_calibrator_that_is_activated_corrects_what_the_model_says(clinic: Ser
     clinic.registry.follow()
     (own,) = clinic.registry.active().score([JUDGE])
     assert own.replaced is None
-    made = _learnt(clinic, model, -1.0)
+    calibration = _learnt(clinic, model, -1.0)
     clinic.registry.follow()
     (now,) = clinic.registry.active().score([JUDGE])
     assert clinic.artifacts.loads == ["old"], "the model is not loaded again"
-    assert now.calibrator_version == made.version != own.calibrator_version
+    assert now.calibrator_version == calibration.version != own.calibrator_version
     assert clinic.registry.active().own_calibrator_version == own.calibrator_version
     assert now.model_version == own.model_version
     assert now.replaced == tuple(candidate.confidence for candidate in own.candidates)
@@ -495,11 +499,11 @@ def test_without_a_calibrator_the_model_speaks_for_itself_again(clinic: Serving)
 
 def test_a_model_comes_with_the_calibrator_that_it_served_with(clinic: Serving) -> None:
     model = clinic.activate("old")
-    made = _learnt(clinic, model, -1.0)
+    calibration = _learnt(clinic, model, -1.0)
     clinic.activate("new")
     clinic.registry.follow()
-    assert clinic.registry.active().calibrator_version != made.version
-    assert clinic.registry.load(model).calibrator_version == made.version
+    assert clinic.registry.active().calibrator_version != calibration.version
+    assert clinic.registry.load(model).calibrator_version == calibration.version
 
 
 @pytest.mark.parametrize("how", ["missing", "foreign"])
@@ -507,38 +511,40 @@ def test_a_calibrator_that_fails_leaves_the_present_one_serving(clinic: Serving,
     model = clinic.activate("old")
     clinic.registry.follow()
     serving = clinic.registry.active()
-    made = _learnt(clinic, model, -1.0)
-    kept = clinic.artifacts.calibrators.pop(made.version)
+    calibration = _learnt(clinic, model, -1.0)
+    recalibration = clinic.artifacts.calibrators.pop(calibration.version)
     if how == "foreign":
-        clinic.artifacts.calibrators[made.version] = replace(kept, model_version="another")
+        clinic.artifacts.calibrators[calibration.version] = replace(
+            recalibration, model_version="another"
+        )
     with pytest.raises(errors.CalibrationDamaged):
-        clinic.registry.load_calibration(model, made)
+        clinic.registry.load_calibration(model, calibration)
     with structlog.testing.capture_logs() as lines:
         clinic.registry.follow()
         clinic.registry.follow()
     assert clinic.registry.active() is serving
     assert [line["event"] for line in lines] == ["model.failed"]
-    clinic.artifacts.calibrators[made.version] = kept
+    clinic.artifacts.calibrators[calibration.version] = recalibration
     clinic.seconds = RETRY_AFTER_S
     clinic.registry.follow()
-    assert clinic.registry.active().calibrator_version == made.version
+    assert clinic.registry.active().calibrator_version == calibration.version
 
 
 def test_a_calibrator_tried_before_is_not_loaded_again(clinic: Serving) -> None:
     model = clinic.activate("old")
     clinic.registry.follow()
-    made = _learnt(clinic, model, -1.0)
-    clinic.registry.load_calibration(model, made)
+    calibration = _learnt(clinic, model, -1.0)
+    clinic.registry.load_calibration(model, calibration)
     clinic.artifacts.calibrators.clear()
     clinic.registry.follow()
-    assert clinic.registry.active().calibrator_version == made.version
+    assert clinic.registry.active().calibrator_version == calibration.version
 
 
 def test_a_shadow_answers_with_its_own_calibrator(clinic: Serving) -> None:
     clinic.activate("old")
     other = clinic.shadow("new")
-    made = _learnt(clinic, other, -1.0)
+    calibration = _learnt(clinic, other, -1.0)
     clinic.registry.follow()
     shadow = clinic.registry.shadow()
     assert shadow is not None
-    assert (shadow[0], shadow[1].calibrator_version) == (other.id, made.version)
+    assert (shadow[0], shadow[1].calibrator_version) == (other.id, calibration.version)

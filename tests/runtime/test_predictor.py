@@ -49,17 +49,17 @@ def refused(
 
 def test_serving_imports_nothing_that_learns() -> None:
     program = "import sys, setwise.service.runtime.predictor; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    process = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
     learning = {"joblib", "pandas", "scipy.optimize", "scipy.stats", "sklearn", "xgboost"}
-    assert not learning & set(done.stdout.decode().split())
+    assert not learning & set(process.stdout.decode().split())
 
 
 def test_the_answer_that_came_most_often_is_predicted_and_nothing_is_sure_yet() -> None:
     answers = [["grain"], ["grain", "trade"], ["trade", "grain"]]
-    (scored,) = STARTED.score([Document(answer={"candidates": [{"labels": x} for x in answers]})])
-    assert scored.labels == ("grain", "trade")
-    assert scored.confidence == pytest.approx(1 / 3)
-    assert (scored.out_of_domain, scored.uncalibrated, STARTED.external) == (False, True, True)
+    (refusal,) = STARTED.score([Document(answer={"candidates": [{"labels": x} for x in answers]})])
+    assert refusal.labels == ("grain", "trade")
+    assert refusal.confidence == pytest.approx(1 / 3)
+    assert (refusal.out_of_domain, refusal.uncalibrated, STARTED.external) == (False, True, True)
 
 
 def test_a_label_that_a_whole_file_misspells_is_looked_up_once(
@@ -68,15 +68,15 @@ def test_a_label_that_a_whole_file_misspells_is_looked_up_once(
     looked_up = Mock(wraps=nearest)
     monkeypatch.setattr(loaded, "nearest", looked_up)
     for _ in range(3):
-        found, _ = refused(STARTED, Document(answer={"labels": ["graiin"]}))
-        assert "is `grain` meant?" in found.faults[0].detail
+        request, _ = refused(STARTED, Document(answer={"labels": ["graiin"]}))
+        assert "is `grain` meant?" in request.faults[0].detail
     assert looked_up.call_count == 1
 
 
 @pytest.mark.parametrize("answer", [{"labels": []}, {"scores": {"grain": 0.0}}])
 def test_an_answer_of_nothing_is_no_unknown_document(answer: Mapping[str, Any]) -> None:
-    (scored,) = STARTED.score([Document(answer=answer)])
-    assert (scored.labels, scored.out_of_domain) == ((), False)
+    (refusal,) = STARTED.score([Document(answer=answer)])
+    assert (refusal.labels, refusal.out_of_domain) == ((), False)
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_limits_of_a_document_suit_the_model() -> None:
 
 
 def test_a_model_of_texts_and_answers_reads_both(reads_text: SetPredictor) -> None:
-    served = LoadedPredictor(reads_text)
-    served.warm_up()
+    predictor = LoadedPredictor(reads_text)
+    predictor.warm_up()
     data = corpora.answered(corpora.texts(5, seed=1), "scores", seed=1)
     assert data.texts is not None
-    given = [
+    documents = [
         Document(text=text, answer={"scores": dict(zip(data.label_names, row, strict=True))},
                  metadata={"length": length})
         for text, row, length in zip(
@@ -139,42 +139,42 @@ def test_a_model_of_texts_and_answers_reads_both(reads_text: SetPredictor) -> No
         )
     ]  # fmt: skip
     expected = reads_text.predict_answers(data.answers, data.texts)
-    scored = served.score(given)
-    assert [one.confidence for one in scored] == expected.top_confidence().tolist()
-    assert not scored[0].uncalibrated
-    _, pointers = refused(served, given[0]._replace(text=None))
+    refusals = predictor.score(documents)
+    assert [one.confidence for one in refusals] == expected.top_confidence().tolist()
+    assert not refusals[0].uncalibrated
+    _, pointers = refused(predictor, documents[0]._replace(text=None))
     assert pointers == ["/document"]
-    _, pointers = refused(served, given[0]._replace(metadata={"length": "long"}))
+    _, pointers = refused(predictor, documents[0]._replace(metadata={"length": "long"}))
     assert pointers == ["/metadata/length"]
 
 
 def test_a_model_of_vectors_and_answers_reads_both(reads_features: SetPredictor) -> None:
-    served = LoadedPredictor(reads_features)
-    served.warm_up()
+    predictor = LoadedPredictor(reads_features)
+    predictor.warm_up()
     document = Document(features={"f0": 1.5}, answer={"labels": ["label 1"]})
     answers = corpora.answers_of(
         reads_features.label_names, [{"labels": ["label 1"]}], numbers=("length",)
     )
     X = np.array([[1.5] + [0.0] * (len(reads_features.feature_names) - 1)])
-    (scored,) = served.score([document])
+    (refusal,) = predictor.score([document])
     expected = reads_features.predict_answers(answers, X=X)
-    assert scored.confidence == expected.top_confidence()[0]
-    _, pointers = refused(served, document._replace(features={"f0": 1.0, "nothing": 1.0}))
+    assert refusal.confidence == expected.top_confidence()[0]
+    _, pointers = refused(predictor, document._replace(features={"f0": 1.0, "nothing": 1.0}))
     assert pointers == ["/document/features/nothing"]
 
 
 def test_what_speaks_for_a_label_adds_up_to_its_probability(reads_text: SetPredictor) -> None:
-    served = LoadedPredictor(reads_text)
+    predictor = LoadedPredictor(reads_text)
     labels = reads_text.label_names[:3]
     document = Document(
         text="note rash", answer={"scores": {labels[0]: 0.9, labels[1]: 0.2}}, metadata={}
     )
-    weighed = served.explain(document, labels)
-    assert "the other model: probability 0.9" in [term.term for term in weighed[0]]
-    assert "the other model: no probability" in [term.term for term in weighed[2]]
-    (scored,) = served.score([document])
-    shown = {one.label: one.probability for one in scored.marginals}
-    total = sum(term.weight for term in weighed[0])
+    weightses = predictor.explain(document, labels)
+    assert "the other model: probability 0.9" in [term.term for term in weightses[0]]
+    assert "the other model: no probability" in [term.term for term in weightses[2]]
+    (refusal,) = predictor.score([document])
+    shown = {one.label: one.probability for one in refusal.marginals}
+    total = sum(term.weight for term in weightses[0])
     assert 1 / (1 + np.exp(-total)) == pytest.approx(shown[labels[0]], abs=0.05)
 
 

@@ -47,8 +47,8 @@ def marginals() -> np.ndarray:
 
 
 def test_objects_hold_what_the_arrays_say(marginals: np.ndarray) -> None:
-    said = _predictions(marginals)
-    first, second = _answers(said)
+    predictions = _predictions(marginals)
+    first, second = _answers(predictions)
     assert first.candidates == (
         Candidate((NAMES[0], NAMES[2]), 0.1 + 0.2, 0.5),
         Candidate((), 5e-324, 1e-12),
@@ -59,7 +59,7 @@ def test_objects_hold_what_the_arrays_say(marginals: np.ndarray) -> None:
     assert second.marginals == (Marginal(NAMES[1], 0.25), Marginal(NAMES[0], 0.005))
     assert len(first.marginals) == MOST_MARGINALS
     order = [marginal.probability for marginal in first.marginals]
-    likeliest = sorted(said.marginals[0].tolist(), reverse=True)[:MOST_MARGINALS]
+    likeliest = sorted(predictions.marginals[0].tolist(), reverse=True)[:MOST_MARGINALS]
     assert order == [float(f"{probability:.6g}") for probability in likeliest]
     assert first.replaced is None
     assert type(first.candidates[0]) is Candidate
@@ -67,12 +67,12 @@ def test_objects_hold_what_the_arrays_say(marginals: np.ndarray) -> None:
 
 
 def test_confidences_stay_as_they_are_and_no_score_passes_one(marginals: np.ndarray) -> None:
-    said = _predictions(marginals)
-    said.candidates.log_score[:] = 1e-9, -1e-9, -800.0
+    predictions = _predictions(marginals)
+    predictions.candidates.log_score[:] = 1e-9, -1e-9, -800.0
     exact = np.array([2 / 3, 1 / 7, 1e-20])
-    told = [one for scored in _answers(said, exact) for one in scored.candidates]
-    assert [one.confidence for one in told] == exact.tolist()
-    assert [one.score for one in told] == [1.0, 1.0, 0.0]
+    candidates = [one for scored in _answers(predictions, exact) for one in scored.candidates]
+    assert [one.confidence for one in candidates] == exact.tolist()
+    assert [one.score for one in candidates] == [1.0, 1.0, 0.0]
 
 
 def test_where_others_replace_them_the_models_own_confidences_are_kept(
@@ -85,8 +85,8 @@ def test_where_others_replace_them_the_models_own_confidences_are_kept(
 
 def test_labels_that_are_all_negligible_are_not_told() -> None:
     unsure = np.array([0.001, 0.002, 0.003])
-    for scored in _answers(_predictions(np.full((2, len(NAMES)), 0.001)), unsure):
-        assert scored.marginals == ()
+    for score in _answers(_predictions(np.full((2, len(NAMES)), 0.001)), unsure):
+        assert score.marginals == ()
 
 
 def test_labels_follow_the_confidences_that_are_shown(marginals: np.ndarray) -> None:

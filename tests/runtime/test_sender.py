@@ -78,13 +78,13 @@ def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
 
 def test_a_receiver_can_verify_what_it_gets(send: HttpSender) -> None:
     with Receiver(secrets=[NEW]) as receiver:
-        sent = parcel(receiver.url)
-        answer = send(sent)
+        sent_parcel = parcel(receiver.url)
+        answer = send(sent_parcel)
     (call,) = receiver.calls
     assert (answer.status, answer.accepted, answer.error) == (204, True, None)
     assert 0 < answer.seconds < PATIENCE_S
-    assert call.message == payload(sent.delivery.message)
-    assert call.id == sent.delivery.message.id
+    assert call.message == payload(sent_parcel.delivery.message)
+    assert call.id == sent_parcel.delivery.message.id
     assert call.headers["content-type"] == "application/json"
     assert call.headers["user-agent"].startswith("setwise/")
     assert call.headers["host"] == f"127.0.0.1:{receiver.port}"
@@ -95,10 +95,10 @@ def test_a_receiver_can_verify_what_it_gets(send: HttpSender) -> None:
 def test_a_repetition_differs_in_its_time_only(send: HttpSender) -> None:
     instants = iter([datetime.now(UTC) - timedelta(minutes=1), datetime.now(UTC)])
     with Receiver(secrets=[NEW]) as receiver:
-        sent = parcel(receiver.url)
+        sent_parcel = parcel(receiver.url)
         later = HttpSender(allow_private=True, now=lambda: next(instants))
-        later(sent)
-        later(sent)
+        later(sent_parcel)
+        later(sent_parcel)
     first, second = receiver.calls
     assert (first.id, first.body) == (second.id, second.body)
     assert first.headers["webhook-timestamp"] < second.headers["webhook-timestamp"]

@@ -260,7 +260,7 @@ def test_the_lease_of_a_long_job_is_renewed_with_its_progress(
 
 def test_a_long_job_hears_that_it_lost_its_lease(short_leases: Clinic) -> None:
     clinic = short_leases
-    interrupted = threading.Event()
+    event = threading.Event()
 
     def long(job: Job, report: JobReport) -> None:
         # By a clock that is ahead, so that no renewal in between makes the lease last.
@@ -269,50 +269,50 @@ def test_a_long_job_hears_that_it_lost_its_lease(short_leases: Clinic) -> None:
         try:
             eventually(lambda: report(0.1), "the worker hears of it")
         except Interrupted:
-            interrupted.set()
+            event.set()
             raise
 
     clinic.jobs.enqueue("long")
     worker_on(clinic, long=Task(long)).run_one()
-    assert interrupted.is_set()
+    assert event.is_set()
     assert clinic.job.state is JobState.RUNNING  # in the other worker's hands
     assert clinic.job.token == 2
 
 
 def test_a_stopped_worker_gives_its_job_back(clinic: Clinic) -> None:
-    started = threading.Event()
+    event = threading.Event()
 
     def endless(job: Job, report: JobReport) -> None:
-        started.set()
+        event.set()
         eventually(lambda: report(0.0), "the worker is told to stop")
 
     clinic.jobs.enqueue("endless")
     worker = worker_on(clinic, endless=Task(endless))
     worker.start()
-    assert started.wait(PATIENCE_S)
+    assert event.wait(PATIENCE_S)
     worker.stop()
     assert (clinic.job.state, clinic.job.attempt) == (JobState.QUEUED, 0)
 
 
 def test_a_worker_outlives_a_silent_database(clinic: Clinic) -> None:
     silent = threading.Event()
-    asked = threading.Event()
+    event = threading.Event()
     silent.set()
 
     def begin(*, read_only: bool = False) -> object:
         if silent.is_set():
-            asked.set()
+            event.set()
             raise StorageUnavailable("asleep")
         return clinic.begin(read_only=read_only)
 
-    done = threading.Event()
-    task = Task(lambda job, report: done.set())
+    finished_event = threading.Event()
+    task = Task(lambda job, report: finished_event.set())
     worker = Worker(replace(clinic.jobs, begin=begin), {"x": task}, poll_s=0.01)
     worker.start()
-    assert asked.wait(PATIENCE_S)
+    assert event.wait(PATIENCE_S)
     clinic.jobs.enqueue("x")
     silent.clear()
-    assert done.wait(PATIENCE_S)
+    assert finished_event.wait(PATIENCE_S)
     worker.stop()
 
 

@@ -49,9 +49,9 @@ def test_a_sound_description_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wrong_description_is_refused(
     monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], named: str
 ) -> None:
-    described = json.dumps(DESCRIPTION | changed).encode()
+    content = json.dumps(DESCRIPTION | changed).encode()
     with pytest.raises(ProviderUnavailable, match=named):
-        provider(monkeypatch, described).check()
+        provider(monkeypatch, content).check()
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ def test_a_full_queue_refuses_at_once(quick: Argon2Passwords) -> None:
     with ExitStack() as stack:
         for _ in range(passwords.MOST_AT_ONCE + passwords.MOST_WAITING):
             stack.enter_context(quick.place())
-        with pytest.raises(TooManyRequests, match="signing in") as refused, quick.place():
+        with pytest.raises(TooManyRequests, match="signing in") as error, quick.place():
             pass
-        assert refused.value.retry_after_s > 0
+        assert error.value.retry_after_s > 0
     with quick.place():
         pass

@@ -118,9 +118,9 @@ class Run:
         outcomes = self.office.services.predictions.predict(
             [Submission(self.office.client, item.document) for item in items]
         )
-        for item, made in zip(items, all_predicted(outcomes), strict=True):
-            self.result.sent.append(made.decision is Decision.AUTO)
-            self.result.right.append(set(made.scored.labels or ()) == set(item.truth))
+        for item, prediction in zip(items, all_predicted(outcomes), strict=True):
+            self.result.sent.append(prediction.decision is Decision.AUTO)
+            self.result.right.append(set(prediction.scored.labels or ()) == set(item.truth))
 
     def _read(self) -> None:
         """Let reviewers read as much as they can, and the lead all that waits for a decision."""
@@ -166,11 +166,13 @@ class Run:
         (active,) = (model for model in services.models.page(owner) if model.active)
         model = services.models.loader.load(active)
         drawn = Random(f"held/{self.first}")
-        for item, scored in zip(items, model.score([item.document for item in items]), strict=True):
-            assert isinstance(scored, ScoredSet)
-            sure = scored.best.confidence >= (proof.threshold or 1.0) and not scored.out_of_domain
+        for item, refusal in zip(
+            items, model.score([item.document for item in items]), strict=True
+        ):
+            assert isinstance(refusal, ScoredSet)
+            sure = refusal.best.confidence >= (proof.threshold or 1.0) and not refusal.out_of_domain
             self.result.sent.append(sure and drawn.random() >= HELD)
-            self.result.right.append(set(scored.labels or ()) == set(item.truth))
+            self.result.right.append(set(refusal.labels or ()) == set(item.truth))
 
 
 def judge_once() -> Callable[..., Measured | None]:

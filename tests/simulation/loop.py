@@ -187,7 +187,7 @@ class _Run:
         recalibrated: bool,
     ) -> Week:
         services = self.office.services
-        sent = [each for each in predictions if each.decision is Decision.AUTO]
+        sent_predictions = [each for each in predictions if each.decision is Decision.AUTO]
         newest = services.certification.page(SYSTEM, limit=1).items
         certified = self._certified()
         breaker = services.breaker.get(SYSTEM)
@@ -195,8 +195,10 @@ class _Run:
         return Week(
             week=week,
             documents=len(predictions),
-            sent=len(sent),
-            right=sum(set(each.scored.labels) == set(self.truths[each.name]) for each in sent),
+            sent=len(sent_predictions),
+            right=sum(
+                set(each.scored.labels) == set(self.truths[each.name]) for each in sent_predictions
+            ),
             threshold=services.policy.get(SYSTEM).least_of(self._scorer()),
             certified=certified,
             lacking=newest[0].reason if newest and not certified else None,

@@ -32,7 +32,7 @@ def test_first_certificates_fail_with_at_most_their_risk(
         texts = texts_of(data_dir / "reuters21578", seed, DOCUMENTS)
         found.append(precision(served(texts, TARGET, seed, most_readings=MOST_READINGS)))
     certified = [share for share in found if share is not None]
-    violated = sum(share < TARGET for share in certified)
-    record_property("certified, violated, least", (len(certified), violated, min(certified)))
+    count = sum(share < TARGET for share in certified)
+    record_property("certified, violated, least", (len(certified), count, min(certified)))
     assert len(certified) >= 0.9 * SEEDS
-    assert violated <= SEEDS * RISK + 3.0 * (SEEDS * RISK * (1.0 - RISK)) ** 0.5
+    assert count <= SEEDS * RISK + 3.0 * (SEEDS * RISK * (1.0 - RISK)) ** 0.5

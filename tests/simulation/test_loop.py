@@ -41,10 +41,10 @@ def test_nothing_is_sent_before_a_certificate_and_then_what_it_promises(weeks: l
     for week in weeks[: first - 1]:
         assert (week.sent, week.threshold, week.breaker) == (0, None, Position.IDLE)
     calm = [week for week in weeks if week.week < SCENARIO.drift.week]
-    sent = sum(week.sent for week in calm)
-    assert sent > 15
+    count = sum(week.sent for week in calm)
+    assert count > 15
     # Chance may leave so few a little below what all of them keep.
-    assert sum(week.right for week in calm) / sent >= SCENARIO.target - 0.1
+    assert sum(week.right for week in calm) / count >= SCENARIO.target - 0.1
     assert all(week.trips == 0 for week in calm)
 
 
@@ -54,10 +54,10 @@ def test_the_breaker_stops_what_drift_has_made_wrong(weeks: list[Week]) -> None:
     assert drifting.accuracy is not None
     assert drifting.accuracy < SCENARIO.target
     assert sum(week.trips for week in weeks) == 1
-    tripped = next(week.week for week in weeks if week.trips)
-    for week in weeks[tripped - 1 :]:
+    count = next(week.week for week in weeks if week.trips)
+    for week in weeks[count - 1 :]:
         assert (week.breaker, week.certified) == (Position.TRIPPED, False)
-    for week in weeks[tripped:]:
+    for week in weeks[count:]:
         assert week.sent == 0
 
 
@@ -121,7 +121,7 @@ def test_certificates_hold_whether_confidences_are_true_or_too_high(overconfiden
         audits=AuditPlan(certification_rate=0.6, gold_reread_rate=0.5),
     )
     weeks = simulate(scenario, SyntheticStream(4, overconfident))
-    sent, right = sum(week.sent for week in weeks), sum(week.right for week in weeks)
-    assert sent > (100 if overconfident else 200)  # or the accuracy would say nothing
+    count, right = sum(week.sent for week in weeks), sum(week.right for week in weeks)
+    assert count > (100 if overconfident else 200)  # or the accuracy would say nothing
     # A certificate may be wrong at the plan's risk, yet not by much.
-    assert right / sent > scenario.target - 0.02
+    assert right / count > scenario.target - 0.02

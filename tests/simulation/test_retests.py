@@ -21,7 +21,7 @@ def lowest_share(random: np.random.Generator, n: int) -> float | None:
     """
     confidence, right = random.uniform(0.9, 0.94, n), random.random(n) < 0.92
     predicted = random.uniform(0.9, 0.94, 2_000).tolist()
-    drawn = list(Audits(right, weeks=3.0, confidence=confidence))
+    checks = list(Audits(right, weeks=3.0, confidence=confidence))
     gate, attempts, proof, since = GATE, list[Certification](), None, 0
     for now in range(STEP, n + 1, STEP):
         if proof is not None:
@@ -30,7 +30,7 @@ def lowest_share(random: np.random.Generator, n: int) -> float | None:
             threshold = retested(proof.proved(None), bets, POLICY.target_accuracy)
             gate = replace(gate, state=replace(gate.state, threshold=threshold))
         before = attempts[-1] if attempts else None
-        due = question_of(drawn[:now], attempts, gate).due(SCHEDULE, before)
+        due = question_of(checks[:now], attempts, gate).due(SCHEDULE, before)
         if due is None:
             continue
         before = certification(answer(due, predicted), len(attempts) + 1)

@@ -43,10 +43,10 @@ def reviewed(
     """Return documents that people read while nothing is sent."""
     right = random.random(n) < accuracy
     accepts = random.random(n) < ACCEPTED
-    again, audited = random.random(n) < overlap, random.random(n) < audits
+    again, mask = random.random(n) < overlap, random.random(n) < audits
     confidence = random.uniform(0.9, 0.99, n)
     for place in range(n):
-        if audited[place]:
+        if mask[place]:
             truth = ("a",) if right[place] else ("b",)
             document = checked(str(place), truth, truth, reread_rate=1.0)
             document = document._replace(role=AuditRole.CERTIFICATION)
@@ -66,22 +66,22 @@ def test_accepted_errors_advise_no_threshold_more_often_than_the_risk(
 ) -> None:
     """With these answers taken at their word, a third of the runs would advise one."""
     random = np.random.default_rng(41)
-    false = covered = 0
+    false = count = 0
     for _ in range(runs):
         documents: list[CheckedDocument] = list(reviewed(random, 1_000, 0.8, overlap, audits))
         false += advise_on(documents, POLICY).threshold is not None
         low = share(documents, RISK).low or 0.0
-        covered += low <= 0.8
+        count += low <= 0.8
     most = binom.ppf(0.999, runs, RISK)
     assert false <= most
-    assert runs - covered <= most
+    assert runs - count <= most
 
 
 @pytest.mark.parametrize(("overlap", "audits"), [(0.3, 0.0), (0.0, 0.3)])
 def test_blind_readings_advise_a_threshold_that_is_right(overlap: float, audits: float) -> None:
     random = np.random.default_rng(42)
-    advised = [
+    thresholds = [
         advise_on(list(reviewed(random, 1_000, 0.97, overlap, audits)), POLICY).threshold
         for _ in range(10)
     ]
-    assert sum(each is not None for each in advised) >= 8
+    assert sum(each is not None for each in thresholds) >= 8

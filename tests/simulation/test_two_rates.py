@@ -167,19 +167,19 @@ def test_a_new_calibrator_is_falsely_certified_with_at_most_the_risk(
     runs: int,
     record_property: Record,
 ) -> None:
-    random, false, certified, risk, mixed = np.random.default_rng(46), 0, 0, 0.0, 0
+    random, false, count, risk, mixed_count = np.random.default_rng(46), 0, 0, 0.0, 0
     for _ in range(runs):
         confidence = confidences(random)
         right = accuracy(confidence)
         evidence, new = proof(random, confidence, right, **auditors)
         risk = evidence.test_risk
-        mixed += evidence.steps[0].documents > 0
+        mixed_count += evidence.steps[0].documents > 0
         if evidence.threshold is not None:
-            certified += 1
+            count += 1
             false += right[new >= evidence.threshold].mean() < POLICY.target_accuracy
     record_property("false", float(false / runs))
-    record_property("certified", float(certified / runs))
-    assert mixed == runs, "every test has both strata"
+    record_property("certified", float(count / runs))
+    assert mixed_count == runs, "every test has both strata"
     assert false <= runs * risk + 3.0 * (runs * risk) ** 0.5
 
 

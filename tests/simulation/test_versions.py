@@ -31,8 +31,8 @@ def accuracy_of_sent(policy: Policy, versions: int, documents: int, seed: int) -
         for confidence in worded[place].tolist():
             version = Version("client", str(place), None, confidence)
             earlier = known.before(version)
-            scored = ScoredSet((Candidate(("a",), confidence, 0.5),), (), False, "m", "c")
-            route = policy.gates[0].route(scored, DRAWS, {EARLIER_VERSIONS: earlier})
+            score = ScoredSet((Candidate(("a",), confidence, 0.5),), (), False, "m", "c")
+            route = policy.gates[0].route(score, DRAWS, {EARLIER_VERSIONS: earlier})
             if route.decision is Decision.AUTO:
                 sent.append(right[place])
                 break

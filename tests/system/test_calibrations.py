@@ -50,18 +50,18 @@ def test_what_was_reported_teaches_both_servers(installation: Installation) -> N
             )
             assert told.status_code == 201, told.text
         own = predict(client, SURE)
-        asked = admin.post(CALIBRATIONS, json={"activate": "if-better"})
-        assert asked.status_code == 202, asked.text
-        done = finished(admin, asked.json())
+        response = admin.post(CALIBRATIONS, json={"activate": "if-better"})
+        assert response.status_code == 202, response.text
+        done = finished(admin, response.json())
         assert done["state"] == "succeeded", done
         result = dict(done["result"])
         assert result["active"] is True, result
-        learnt = result["calibrator_version"]
+        calibrator_version = result["calibrator_version"]
 
         def serving(server: Server) -> bool:
             with server.client("client") as somebody:
                 now = predict(somebody, SURE)
-            if now["calibrator_version"] != learnt:
+            if now["calibrator_version"] != calibrator_version:
                 return False
             assert now["labels"] == own["labels"]
             assert now["model_version"] == own["model_version"]
@@ -75,7 +75,7 @@ def test_what_was_reported_teaches_both_servers(installation: Installation) -> N
         assert report["rows"]["used"] == N_DOCUMENTS
         assert report["after"]["brier"]["value"] < report["before"]["brier"]["value"]
         assert report["routes"]["to_review"]["count"] > 0
-        leaving = {"If-Match": f'"{learnt}"'}
+        leaving = {"If-Match": f'"{calibrator_version}"'}
         back = admin.post(f"{CALIBRATIONS}/rollback", headers=leaving)
         assert back.json()["calibrator_version"] == own["calibrator_version"]
         assert predict(client, SURE)["confidence"] == own["confidence"]

@@ -56,10 +56,10 @@ class Reading:
 
     def post(self, n: int, *, drifts: bool = False) -> list[dict[str, Any]]:
         """Post the next documents; where the world drifts, other labels than ever are right."""
-        made: list[dict[str, Any]] = []
+        items: list[dict[str, Any]] = []
         with self.server.client("client") as client:
             for _ in range(0, n, AT_ONCE):
-                part = [self.waiting.pop() for _ in range(min(AT_ONCE, n - len(made)))]
+                part = [self.waiting.pop() for _ in range(min(AT_ONCE, n - len(items)))]
                 for document in part:
                     name, scores = str(document["id"]), document["scores"]
                     labels = sorted(label for label in scores if scores[label] > 0.5)
@@ -68,31 +68,31 @@ class Reading:
                     self.truth[name] = labels if right else _turned(labels)
                 answer = client.post("/v1/predictions/batch", json={"documents": part})
                 assert answer.status_code == 200, answer.text
-                made += answer.json()["items"]
-        assert all("decision" in one for one in made)
-        self.made += made
-        return made
+                items += answer.json()["items"]
+        assert all("decision" in one for one in items)
+        self.made += items
+        return items
 
     def read(self) -> int:
         """Let the annotators empty the queue together, then the lead decide; returns how much."""
         with ThreadPoolExecutor(len(NOISE)) as pool:
-            done = sum(pool.map(self._read_as, NOISE))
-        return done + self._read_as("lead")
+            count = sum(pool.map(self._read_as, NOISE))
+        return count + self._read_as("lead")
 
     def _read_as(self, name: str) -> int:
-        done = 0
+        count = 0
         with self.server.client(name) as reader:
             while (claimed := reader.post("/v1/reviews/claim")).status_code == 200:
                 task = claimed.json()
-                settled = reader.post(
+                response = reader.post(
                     f"/v1/reviews/{task['id']}/complete",
                     json={"labels": self._answer(name, str(task["document"]["id"]))},
                     headers={"If-Match": claimed.headers["etag"]},
                 )
-                assert settled.status_code == 200, settled.text
-                done += 1
+                assert response.status_code == 200, response.text
+                count += 1
         assert claimed.status_code == 204, claimed.text
-        return done
+        return count
 
     def _answer(self, name: str, document: str) -> list[str]:
         draw = random.Random(f"{name}/{document}")
@@ -103,8 +103,8 @@ class Reading:
 
     def right(self, made: Sequence[dict[str, Any]]) -> float:
         """Return the share of predictions that are right."""
-        found = [set(one["labels"]) == set(self.truth[one["document_id"]]) for one in made]
-        return sum(found) / len(found)
+        mask = [set(one["labels"]) == set(self.truth[one["document_id"]]) for one in made]
+        return sum(mask) / len(mask)
 
 
 def _turned(labels: list[str]) -> list[str]:
@@ -183,8 +183,8 @@ def test_the_loop_closes_and_every_decision_can_be_derived_again(
         after = reading.post(420)
         assert set(_reasons(after)) <= {"breaker", "below_threshold", "out_of_domain"}
         assert _reasons(after)["breaker"] > 0
-        refused = admin.post("/v1/admin/breaker/reset", json={})
-        assert (refused.status_code, refused.json()["type"]) == (
+        response = admin.post("/v1/admin/breaker/reset", json={})
+        assert (response.status_code, response.json()["type"]) == (
             409,
             "/problems/certificate-needed",
         )
@@ -193,10 +193,10 @@ def test_the_loop_closes_and_every_decision_can_be_derived_again(
         assert admin.post("/v1/admin/breaker/reset", json={}).json()["state"] == "watching"
 
         last = reading.post(len(reading.waiting) - UNSURE)
-        sent = [one for one in [*before, *last] if one["decision"] == "auto"]
-        assert len(sent) > 200
+        items = [one for one in [*before, *last] if one["decision"] == "auto"]
+        assert len(items) > 200
         # The certificate may be wrong at the policy's risk; far below the target it is not.
-        assert reading.right(sent) > TARGET - 0.05
+        assert reading.right(items) > TARGET - 0.05
 
         # No certified threshold need leave a document below it; this one leaves every one there.
         wary = POLICY | {"threshold": {"mode": "fixed", "value": 1.0}}
@@ -209,15 +209,15 @@ def test_the_loop_closes_and_every_decision_can_be_derived_again(
 
 def _group(admin: httpx.Client) -> None:
     """Put each annotator into a group whose error rates are known."""
-    listed = admin.get("/v1/admin/annotators").json()["items"]
-    people = {one["name"]: one["id"] for one in listed}
+    items = admin.get("/v1/admin/annotators").json()["items"]
+    people = {one["name"]: one["id"] for one in items}
     for name, alpha in NOISE.items():
         rates = {"alpha": alpha, "beta": 0.05}
         group = {"name": name, "noise": {"mode": "fixed", **rates, "with_suggestion": rates}}
-        made = admin.put(f"/v1/admin/groups/{name}", json=group)
-        assert made.status_code in {200, 201}, made.text
-        placed = admin.put(f"/v1/admin/annotators/{people[name]}", json={"group": name})
-        assert placed.status_code == 200, placed.text
+        response = admin.put(f"/v1/admin/groups/{name}", json=group)
+        assert response.status_code in {200, 201}, response.text
+        placed_response = admin.put(f"/v1/admin/annotators/{people[name]}", json={"group": name})
+        assert placed_response.status_code == 200, placed_response.text
 
 
 def _promote(admin: httpx.Client) -> None:

@@ -45,9 +45,9 @@ class Demo:
             cwd=folder.parent,
         )
         self.said = self._read_until("Ctrl-C stops the demo.")
-        found = re.search(r"http://127\.0\.0\.1:\d+", self.said)
-        assert found
-        self.url = found.group()
+        match = re.search(r"http://127\.0\.0\.1:\d+", self.said)
+        assert match
+        self.url = match.group()
         self.keys = dict(
             re.findall(
                 r"^  (client|reviewer|lead|admin|auditor) +(sw_\S+)$", self.said, re.MULTILINE
@@ -72,19 +72,19 @@ class Demo:
 
     def _read_until(self, last: str) -> str:
         assert self.process.stdout is not None
-        said, deadline = "", time.monotonic() + PATIENCE_S
-        while last not in said:
+        text, deadline = "", time.monotonic() + PATIENCE_S
+        while last not in text:
             assert time.monotonic() < deadline, f"not up in time: {self.stderr}"
             assert self.process.poll() is None, f"ended early: {self.stderr}"
             if select.select([self.process.stdout], [], [], 1.0)[0]:
-                said += os.read(self.process.stdout.fileno(), 65536).decode()
-        return said
+                text += os.read(self.process.stdout.fileno(), 65536).decode()
+        return text
 
     def interrupt(self) -> tuple[int, str]:
         """Press Ctrl-C; returns the exit status and the last words."""
         self.process.send_signal(signal.SIGINT)
-        said, _ = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, said
+        text, _ = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, text
 
     def get(self, path: str, role: str | None = None) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.keys[role]}"} if role else {}
@@ -106,11 +106,11 @@ class Demo:
         return (self.folder / "model" / "manifest.json").stat().st_mtime_ns
 
     def tiles(self) -> dict[str, int]:
-        found = re.findall(
+        matches = re.findall(
             r'class="name">([^<]+)</span>\s*<span class="number">(?:<a[^>]*>)?([\d,]+)<',
             self.page("/", "lead"),
         )
-        return {name: int(number.replace(",", "")) for name, number in found}
+        return {name: int(number.replace(",", "")) for name, number in matches}
 
 
 @pytest.mark.slow
@@ -119,9 +119,9 @@ def test_a_newcomer_gets_the_answer_of_the_readme_and_full_pages(tmp_path: Path)
         the_queue_is_filled_and_has_some_history(demo)
         the_first_request_of_the_readme_gets_the_answer_shown(demo)
         the_pages_open_for_those_who_sign_in(demo)
-        status, said = demo.interrupt()
+        status, text = demo.interrupt()
     assert status == 0
-    assert "Stopped." in said
+    assert "Stopped." in text
 
 
 @pytest.mark.verify
@@ -137,9 +137,9 @@ def test_a_newcomer_can_try_everything_stop_and_go_on(tmp_path: Path) -> None:
         a_calibrator_is_learnt_in_the_background(demo)
         tiles, keys = demo.tiles(), demo.keys
         trained_at = demo.trained_at()
-        status, said = demo.interrupt()
+        status, text = demo.interrupt()
         assert status == 0
-        assert "Stopped." in said
+        assert "Stopped." in text
         assert "Traceback" not in demo.stderr
     with Demo(tmp_path / "data") as second:
         assert second.keys == keys
@@ -174,10 +174,10 @@ def the_first_request_of_the_readme_gets_the_answer_shown(demo: Demo) -> None:
     )
     command = request.content.replace("http://127.0.0.1:8000", demo.url)
     environment = {**os.environ, "CLIENT_KEY": demo.keys["client"]}
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", "-eu"], input=command, capture_output=True, text=True, env=environment, check=True
     )
-    answer, shown = json.loads(done.stdout), json.loads(response.content)
+    answer, shown = json.loads(process.stdout), json.loads(response.content)
     assert answer.keys() == shown.keys()
     assert answer["labels"] == shown["labels"]
     assert answer["threshold"] == shown["threshold"] <= answer["confidence"]
@@ -217,12 +217,12 @@ def the_calls_work_when_pasted_into_a_shell(demo: Demo) -> None:
     ]
     pasted = pasted.replace("curl -s", "curl --fail-with-body -sS")
     before = demo.tiles()
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", "-eu"], input=pasted, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     clear, vague, task, completed, policy = (
-        json.loads(line) for line in done.stdout.splitlines() if line.strip()
+        json.loads(line) for line in process.stdout.splitlines() if line.strip()
     )
     # The demo audits some of what is clear, as its welcome says.
     drawn = clear["reason"] == "audit"
@@ -240,29 +240,29 @@ def the_calls_work_when_pasted_into_a_shell(demo: Demo) -> None:
 def test_a_port_in_use_is_one_line_and_no_training(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = subprocess.run(
+        process = subprocess.run(
             [SETWISE, "demo", "--port", port, "--data-dir", tmp_path / "data"],
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
             check=False,
         )
-    assert done.returncode == 2
-    assert done.stdout == ""
+    assert process.returncode == 2
+    assert process.stdout == ""
     line = f"setwise: cannot listen on 127.0.0.1 port {port}: Address already in use"
-    assert done.stderr.splitlines() == [f"{line}; choose another --port"]
+    assert process.stderr.splitlines() == [f"{line}; choose another --port"]
     assert not (tmp_path / "data").exists()
 
 
 def test_an_unusable_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    done = subprocess.run(
+    process = subprocess.run(
         [SETWISE, "demo", "--port", "0", "--data-dir", tmp_path / "file"],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=False,
     )
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert str(tmp_path / "file") in done.stderr
+    assert process.returncode == 2
+    assert len(process.stderr.splitlines()) == 1
+    assert str(tmp_path / "file") in process.stderr

@@ -69,12 +69,12 @@ def filled(
         url = database.render_as_string(hide_password=False)
     restore(RELEASES[-1], request.param, folder / "data", url)
     stored = json.loads((HERE / RELEASES[-1] / ANSWERS).read_text())[request.param]
-    made = Installation(settings(folder / "data", url), folder, stored["keys"])
+    installation = Installation(settings(folder / "data", url), folder, stored["keys"])
     try:
-        made.serve()
-        yield made
+        installation.serve()
+        yield installation
     finally:
-        for one in made.servers:
+        for one in installation.servers:
             one.kill()
 
 
@@ -116,7 +116,7 @@ def test_no_drawn_request_ends_in_a_fault_or_an_undocumented_answer(
     long = ["--phases", "coverage,fuzzing,stateful", "--max-time", str(SECONDS)]
     long += ["--generation-database", "none"]
     short = ["--phases", "fuzzing", "--max-examples", str(examples), "--generation-deterministic"]
-    done = subprocess.run(
+    process = subprocess.run(
         [
             *(SETWISE.with_name("schemathesis"), "run", "openapi.json", "--url", server.url),
             *("--header", f"Authorization: Bearer {filled.secrets[role]}"),
@@ -136,6 +136,6 @@ def test_no_drawn_request_ends_in_a_fault_or_an_undocumented_answer(
         text=True,
         check=False,
     )
-    sys.stdout.write(done.stdout)  # how much was drawn
-    assert done.returncode == 0, done.stdout + done.stderr
+    sys.stdout.write(process.stdout)  # how much was drawn
+    assert process.returncode == 0, process.stdout + process.stderr
     assert "request.failed" not in server.log.read_text()

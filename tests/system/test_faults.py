@@ -62,8 +62,8 @@ def on_own_postgres(
         url = server.make().render_as_string(hide_password=False)
         migrate.upgrade(engine := create(url))
         engine.dispose()
-        with installed(tmp_path / "data", url, stated[0]) as made:
-            yield made, server
+        with installed(tmp_path / "data", url, stated[0]) as installation:
+            yield installation, server
 
 
 @pytest.mark.verify  # test_worker.py waits for a database that is away in its twin
@@ -76,10 +76,10 @@ def test_a_database_that_goes_away_costs_no_write_and_doubles_none(
         assert [predict(client, number).status_code for number in range(3)] == [201] * 3
         postgres.stop()
         for number in range(3, 9):
-            refused = predict(client, number)
-            assert refused.status_code == 503, refused.text
-            assert refused.json()["type"] == "/problems/storage-unavailable"
-            assert int(refused.headers["retry-after"]) > 0
+            response = predict(client, number)
+            assert response.status_code == 503, response.text
+            assert response.json()["type"] == "/problems/storage-unavailable"
+            assert int(response.headers["retry-after"]) > 0
             assert client.get("/healthz").status_code == 200
             assert client.get("/readyz").status_code == 503
         assert server.process.poll() is None
@@ -160,8 +160,8 @@ def test_artifacts_that_vanish_stop_nobody_who_serves(installation: Installation
             assert unlucky.get("/readyz/predictions").status_code == 503
             # It loads after the port opens.
             eventually(lambda: "model.failed" in late.log.read_text(), "it tries to load")
-            refused = predict(unlucky, 1)
-            assert (refused.status_code, refused.json()["type"]) == (
+            response = predict(unlucky, 1)
+            assert (response.status_code, response.json()["type"]) == (
                 503,
                 "/problems/model-unreadable",
             )

@@ -56,8 +56,8 @@ def _commands(*words: str) -> str:
 @pytest.fixture
 def empty(database_url: str, tmp_path: Path) -> Iterator[Installation]:
     """Return an installation without models, keys and people."""
-    with installed(tmp_path / "data", database_url) as made:
-        yield made
+    with installed(tmp_path / "data", database_url) as installation:
+        yield installation
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def shell(empty: Installation, stated: tuple[Path, Path], tmp_path: Path) -> dic
 
 
 def _run(commands: str, folder: Path, environment: dict[str, str]) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands],
         cwd=folder,
         env=environment,
@@ -83,8 +83,8 @@ def _run(commands: str, folder: Path, environment: dict[str, str]) -> str:
         check=False,
         timeout=PATIENCE_S,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def _served(empty: Installation) -> Server:
@@ -102,10 +102,10 @@ def test_an_owner_adds_the_first_model_through_the_proxy(
 ) -> None:
     tools_or_skip("zip", "curl", "jq")
     server = _served(empty)
-    printed = _run(
+    text = _run(
         f"{_commands(how, 'key create', '--name owner')}".rstrip() + " --json", empty.folder, shell
     )
-    key = json.loads(printed)["key"]
+    key = json.loads(text)["key"]
     commands = _commands("model.json")
     _run(commands, empty.folder, {**shell, "KEY": key, "URL": server.url})
     _predict(server, key)
@@ -116,9 +116,9 @@ def test_an_owner_adds_the_first_model_from_a_folder(
 ) -> None:
     server = _served(empty)
     _run(_commands("docker compose", "model add"), empty.folder, shell)
-    printed = _run(f"{SETWISE} key create --role client --name c --json", empty.folder, shell)
+    text = _run(f"{SETWISE} key create --role client --name c --json", empty.folder, shell)
     server.wait_until("/readyz/predictions")
-    _predict(server, json.loads(printed)["key"])
+    _predict(server, json.loads(text)["key"])
 
 
 def _predict(server: Server, key: str) -> None:

@@ -25,7 +25,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     subprocess.run([SETWISE, "openapi", "--out", tmp_path / "openapi.json"], check=True)
     (tmp_path / "config.json").write_text(json.dumps({"post_hooks": []}))
     package = f"generated_{tmp_path.name.replace('-', '_')}"
-    done = subprocess.run(
+    process = subprocess.run(
         [
             *(SETWISE.with_name("openapi-python-client"), "generate", "--meta", "none"),
             *("--path", "openapi.json", "--config", "config.json", "--output-path", package),
@@ -35,7 +35,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         capture_output=True,
         text=True,
     )
-    assert "WARNING" not in done.stdout + done.stderr  # nothing was left out
+    assert "WARNING" not in process.stdout + process.stderr  # nothing was left out
     monkeypatch.syspath_prepend(tmp_path)
     yield package
     for name in [name for name in sys.modules if name.split(".")[0] == package]:

@@ -77,13 +77,13 @@ def test_a_worker_killed_in_the_middle_of_a_file_loses_and_doubles_nothing(
     content = "".join(json.dumps(document) + "\n" for document in sample)
     server = installation.serve()
     with server.client("client") as client:
-        accepted = client.post(
+        response = client.post(
             "/v1/jobs/scoring",
             content=content.encode(),
             headers={"Content-Type": "application/x-ndjson"},
         )
-        assert accepted.status_code == 202, accepted.text
-        path = accepted.headers["location"]
+        assert response.status_code == 202, response.text
+        path = response.headers["location"]
 
         def job() -> dict[str, Any]:
             shown: dict[str, Any] = client.get(path).json()
@@ -111,9 +111,9 @@ def test_a_worker_killed_in_the_middle_of_a_file_loses_and_doubles_nothing(
     with installation.application.engine.connect() as connection:
         tasks = connection.execute(text("SELECT count(*) FROM review_tasks")).scalar_one()
         told = connection.execute(text("SELECT count(*) FROM outbox_messages")).scalar_one()
-    decided = Counter(p["decision"] for p in stored.values())
-    assert (tasks, told) == (decided["review"], decided["auto"])
-    assert decided == {"review": -(-N // 3), "auto": N - -(-N // 3)}
+    counts = Counter(p["decision"] for p in stored.values())
+    assert (tasks, told) == (counts["review"], counts["auto"])
+    assert counts == {"review": -(-N // 3), "auto": N - -(-N // 3)}
 
 
 @ON_POSTGRES
@@ -130,7 +130,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_job_back(installation: Installa
         with worker(installation, signal.SIGTERM) as process:
             assert process.wait(PATIENCE_S) == 0
         assert client.get(path).json()["state"] == "queued"
-        cancelled = client.post(f"{path}/cancel")
-        assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
+        response = client.post(f"{path}/cancel")
+        assert (response.status_code, response.json()["state"]) == (200, "cancelled")
         partial = client.get(f"{path}/result")
         assert 0 < len(partial.text.splitlines()) < N

@@ -61,26 +61,29 @@ def confident_sets_are_sent_and_the_others_completed_by_people(server: Server) -
     assert len(waiting) == 50
 
     with server.client("reviewer") as reviewer:
-        queued = list(pages(reviewer, "/v1/reviews"))
-        assert sorted(task["prediction_id"] for task in queued) == sorted(waiting)
-        completed = 0
+        items = list(pages(reviewer, "/v1/reviews"))
+        assert sorted(task["prediction_id"] for task in items) == sorted(waiting)
+        count = 0
         while (claimed := reviewer.post("/v1/reviews/claim")).status_code == 200:
             task = claimed.json()
-            done = reviewer.post(
+            response = reviewer.post(
                 f"/v1/reviews/{task['id']}/complete",
                 json={"labels": task["candidates"][0]["labels"]},
                 headers={"If-Match": claimed.headers["etag"]},
             )
-            assert (done.status_code, done.json()["agreed"]) == (200, True)
-            completed += 1
+            assert (response.status_code, response.json()["agreed"]) == (200, True)
+            count += 1
         assert claimed.status_code == 204
-        assert completed == len(waiting)
+        assert count == len(waiting)
 
     with server.client("client") as client:
         stored = {item["id"]: item for item in pages(client, "/v1/predictions")}
         for size, slug in ((2_000_000, "document-too-large"), (20_000_000, "body-too-large")):
-            refused = _post(client, {"id": "huge", "text": "a" * size}, "huge")
-            assert (refused.status_code, refused.json()["type"]) == (413, f"/problems/{slug}")
+            refused_response = _post(client, {"id": "huge", "text": "a" * size}, "huge")
+            assert (refused_response.status_code, refused_response.json()["type"]) == (
+                413,
+                f"/problems/{slug}",
+            )
     assert stored == {prediction["id"]: prediction for prediction in predictions}
     with server.client() as anyone:
         assert 'setwise_reviews{state="waiting"} 0.0' in anyone.get("/metrics").text
@@ -127,16 +130,16 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
         for name, prediction in acknowledged.items():
             assert stored[name] == prediction
         # Whoever got no answer asks again with the same key, and then has one, as everybody.
-        retried = [d for d in sample if str(d["id"]) not in acknowledged][:50]
-        for document in retried:
+        items = [d for d in sample if str(d["id"]) not in acknowledged][:50]
+        for document in items:
             answer = _post(client, document, str(document["id"]))
             assert answer.status_code == 201
             stored.setdefault(str(document["id"]), answer.json())
         everything = list(pages(client, "/v1/predictions"))
         tasks = list(pages(reviewer, "/v1/reviews"))
     assert len(everything) == len(stored)
-    queued = collections.Counter(str(task["prediction_id"]) for task in tasks)
-    assert queued == {p["id"]: 1 for p in everything if p["decision"] == "review"}
+    counts = collections.Counter(str(task["prediction_id"]) for task in tasks)
+    assert counts == {p["id"]: 1 for p in everything if p["decision"] == "review"}
 
 
 def another_model_takes_over_without_a_dropped_request(
@@ -159,8 +162,8 @@ def another_model_takes_over_without_a_dropped_request(
         try:
             eventually(lambda: all(len(own) > 5 for own in answers), "everybody is answered")
             with server.client("admin") as admin:
-                activated = admin.post(f"/v1/admin/models/{new.id}/activate")
-            assert activated.status_code == 200
+                response = admin.post(f"/v1/admin/models/{new.id}/activate")
+            assert response.status_code == 200
             eventually(
                 lambda: all(own[-1].json().get("model_version") == new.version for own in answers),
                 "everybody is answered by the new one",
@@ -182,7 +185,7 @@ def a_server_that_is_told_to_stop_finishes_its_requests(
 ) -> None:
     before = _stored(installation)
     answers: list[httpx.Response] = []
-    started = threading.Event()
+    event = threading.Event()
 
     def post(part: list[dict[str, object]]) -> None:
         with server.client("client") as client:
@@ -195,12 +198,12 @@ def a_server_that_is_told_to_stop_finishes_its_requests(
                     # The kept connection was closed between two requests.
                     return
                 if len(answers) > 20:
-                    started.set()
+                    event.set()
 
     sample = stated_documents(4_000, seed=13)
     with ThreadPoolExecutor(4) as pool:
         posting = [pool.submit(post, sample[n::4]) for n in range(4)]
-        assert started.wait(PATIENCE_S)
+        assert event.wait(PATIENCE_S)
         server.stop()
         for future in posting:
             future.result()
@@ -228,11 +231,11 @@ def two_servers_know_each_others_keys_cursors_and_leases(server: Server, other: 
         assert len({item["id"] for item in page["items"] + rest.json()["items"]}) == 20
     with server.client("reviewer") as reviewer, other.client("lead") as lead:
         task = reviewer.post("/v1/reviews/claim").json()
-        taken = {lead.post("/v1/reviews/claim").json()["id"] for _ in range(5)}
-        assert task["id"] not in taken
-        done = lead.post(
+        ids = {lead.post("/v1/reviews/claim").json()["id"] for _ in range(5)}
+        assert task["id"] not in ids
+        response = lead.post(
             f"/v1/reviews/{task['id']}/complete",
             json={"labels": []},
             headers={"If-Match": f'"{task["version"]}"'},
         )
-        assert (done.status_code, done.json()["type"]) == (409, "/problems/lease-lost")
+        assert (response.status_code, response.json()["type"]) == (409, "/problems/lease-lost")

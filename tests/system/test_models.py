@@ -45,13 +45,13 @@ def test_a_candidate_shadows_takes_over_and_gives_way_again(
         return predict(server, 1, seed=50) == [version]
 
     with one.client("admin") as admin:
-        added = admin.post(
+        response = admin.post(
             MODELS,
             content=packed(stated[1]),
             headers={"Content-Type": "application/zip"},
         )
-        assert added.status_code == 201, added.text
-        new, path = added.json()["version"], f"{MODELS}/{added.json()['id']}"
+        assert response.status_code == 201, response.text
+        new, path = response.json()["version"], f"{MODELS}/{response.json()['id']}"
 
         def comparison() -> dict[str, int]:
             shown: dict[str, int] = admin.get(f"{path}/comparison").json()
@@ -83,8 +83,11 @@ def test_a_candidate_shadows_takes_over_and_gives_way_again(
         eventually(lambda: serving(other, old), "the other server follows back")
 
         damage(installation, new)
-        refused = admin.post(f"{path}/activate")
-        assert (refused.status_code, refused.json()["type"]) == (409, "/problems/model-damaged")
+        refused_response = admin.post(f"{path}/activate")
+        assert (refused_response.status_code, refused_response.json()["type"]) == (
+            409,
+            "/problems/model-damaged",
+        )
         assert admin.post(f"{path}/verify").status_code == 409
         for server in (one, other):
             with server.client() as anyone:

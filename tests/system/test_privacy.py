@@ -50,15 +50,17 @@ def write_everywhere(server: Server) -> None:
             {"document": {"text": TEXT}, "metadata": {"quuxmeta": "\x00"}},
         ):
             assert client.post("/v1/predictions", json=bad).status_code == 422
-        broken = client.post(
+        response = client.post(
             "/v1/predictions", content=b'{"quuxword', headers={"Content-Type": "application/json"}
         )
-        assert broken.status_code == 422
+        assert response.status_code == 422
         assert client.get("/v1/predictions", params={"document_id": "quuxword"}).status_code == 200
     with server.client("reviewer") as reviewer:
         task = reviewer.post("/v1/reviews/claim").json()
-        skipped = reviewer.post(f"/v1/reviews/{task['id']}/skip", json={"reason": "quuxreason"})
-        assert skipped.status_code in {200, 204}
+        skipped_response = reviewer.post(
+            f"/v1/reviews/{task['id']}/skip", json={"reason": "quuxreason"}
+        )
+        assert skipped_response.status_code in {200, 204}
         task = reviewer.post("/v1/reviews/claim").json()
         done = reviewer.post(
             f"/v1/reviews/{task['id']}/complete",
@@ -72,8 +74,8 @@ def write_everywhere(server: Server) -> None:
             token = re.search(r'name="csrf" value="([^"]+)"', browser.get("/login").text)
             assert token
             fields = {"csrf": token[1], "login": "ann", "password": password}
-            signed = browser.post("/login", data=fields)
-        assert signed.status_code == 303
+            signed_response = browser.post("/login", data=fields)
+        assert signed_response.status_code == 303
 
 
 def stored(installation: Installation) -> bytes:
@@ -105,12 +107,12 @@ def test_no_word_is_logged_counted_or_left_lying_and_keys_can_be_changed(
     log = server.log.read_text()
     assert log.count('"request"') >= 12
     assert "setwise_requests_total" in metrics
-    held = stored(encrypted)
-    assert b"sw1:" in held
+    content = stored(encrypted)
+    assert b"sw1:" in content
     for word in WORDS:
         assert word not in log
         assert word not in metrics
-        assert word.encode() not in held
+        assert word.encode() not in content
     for name, value in encrypted.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SETWISE_LOG_LEVEL", "info")  # a refusal is one line then
@@ -123,21 +125,21 @@ def without_its_key_a_server_does_not_start_and_keys_can_be_changed(
     def run(keys: str, *arguments: str) -> tuple[int, str]:
         monkeypatch.setenv("SETWISE_ENCRYPTION_KEYS", keys)
         capsys.readouterr()
-        ended = status(*arguments)
-        printed = capsys.readouterr()
-        return ended, printed.out + printed.err
+        count = status(*arguments)
+        output = capsys.readouterr()
+        return count, output.out + output.err
 
     for keys in ("", OTHER):
-        ended, message = run(keys, "serve", "--port", "0")
-        assert ended == 2
+        count, message = run(keys, "serve", "--port", "0")
+        assert count == 2
         assert message.startswith("setwise: SETWISE_ENCRYPTION_KEYS: ")
         assert len(message.splitlines()) == 1
-    ended, message = run(f"{OTHER},{KEY}", "db", "reencrypt")
-    assert ended == 0, message
+    count, message = run(f"{OTHER},{KEY}", "db", "reencrypt")
+    assert count == 0, message
     assert "re-encrypted; no other key is needed any more" in message
     assert run(OTHER, "person", "list")[0] == 0
     assert run(KEY, "person", "list")[0] == 2
-    ended, message = run(OTHER, "text", "erase", "note-1")
-    assert ended == 0
+    count, message = run(OTHER, "text", "erase", "note-1")
+    assert count == 0
     assert message.startswith("erased from 1 prediction; ")
     assert run(OTHER, "text", "purge")[0] == 0

@@ -84,9 +84,9 @@ def test_every_story_is_decided_as_the_model_says_and_the_queue_is_emptied(
     assert {task["document"]["id"] for task in tasks} == set(answers) - {
         answer["document_id"] for answer in sent
     }
-    done = collections.Counter(work.settled)
-    assert done == {task["id"]: 1 for task in tasks if task["state"] == "completed"}
-    assert len(done) >= len(tasks) - 20  # each may have given its last one back
+    counts = collections.Counter(work.settled)
+    assert counts == {task["id"]: 1 for task in tasks if task["state"] == "completed"}
+    assert len(counts) >= len(tasks) - 20  # each may have given its last one back
 
 
 def _upper_bound(right: int, n: int) -> float:
@@ -116,11 +116,11 @@ def review_together(
     def review(name: str) -> None:
         with server.client(name) as reviewer:
             for turn in itertools.count(1):
-                claimed = reviewer.post("/v1/reviews/claim")
-                if claimed.status_code == 204:
+                response = reviewer.post("/v1/reviews/claim")
+                if response.status_code == 204:
                     return
-                assert claimed.status_code == 200, claimed.text
-                task = claimed.json()
+                assert response.status_code == 200, response.text
+                task = response.json()
                 with lock:
                     if task["id"] in held:
                         work.shared.append(task["id"])
@@ -134,7 +134,7 @@ def review_together(
                     done = reviewer.post(
                         f"/v1/reviews/{task['id']}/complete",
                         json={"labels": task["candidates"][0]["labels"]},
-                        headers={"If-Match": claimed.headers["etag"]},
+                        headers={"If-Match": response.headers["etag"]},
                     )
                     with lock:
                         work.settled.append(task["id"])

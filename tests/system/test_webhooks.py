@@ -44,9 +44,9 @@ def ports() -> Iterator[tuple[int, int]]:
 
 def add_webhook(server: Server, url: str, **fields: Any) -> dict[str, Any]:
     with server.client("admin") as admin:
-        added = admin.post("/v1/admin/webhooks", json={"url": url, **fields})
-    assert added.status_code == 201, added.text
-    webhook: dict[str, Any] = added.json()
+        response = admin.post("/v1/admin/webhooks", json={"url": url, **fields})
+    assert response.status_code == 201, response.text
+    webhook: dict[str, Any] = response.json()
     return webhook
 
 
@@ -66,8 +66,8 @@ def hurry(server: Server) -> None:
         for delivery in list(pages(admin, "/v1/admin/deliveries")):
             if delivery["state"] != DeliveryState.PENDING:
                 continue
-            replayed = admin.post(f"/v1/admin/deliveries/{delivery['id']}/replay")
-            assert replayed.status_code == 202, replayed.text
+            response = admin.post(f"/v1/admin/deliveries/{delivery['id']}/replay")
+            assert response.status_code == 202, response.text
 
 
 def settled_down(installation: Installation, server: Server) -> bool:
@@ -82,12 +82,12 @@ def complete(server: Server, n: int) -> dict[str, list[str]]:
     settled = {}
     with server.client("reviewer") as reviewer:
         for _ in range(n):
-            claimed = reviewer.post("/v1/reviews/claim")
-            task = claimed.json()
+            response = reviewer.post("/v1/reviews/claim")
+            task = response.json()
             done = reviewer.post(
                 f"/v1/reviews/{task['id']}/complete",
                 json={"labels": task["candidates"][-1]["labels"]},
-                headers={"If-Match": claimed.headers["etag"]},
+                headers={"If-Match": response.headers["etag"]},
             )
             assert done.status_code == 200, done.text
             settled[task["prediction_id"]] = done.json()["labels"]
@@ -148,9 +148,9 @@ def test_a_third_program_ends_with_exactly_what_was_sent(
         settled = complete(server, 5)
         eventually(lambda: settled_down(installation, server), "everything is delivered")
     with server.client("lead") as lead:
-        stored = list(pages(lead, "/v1/predictions"))
-    assert len(stored) == len(sample)
-    sent = {p["id"]: p["labels"] for p in stored if p["decision"] == "auto"}
+        items = list(pages(lead, "/v1/predictions"))
+    assert len(items) == len(sample)
+    sent = {p["id"]: p["labels"] for p in items if p["decision"] == "auto"}
     learnt = book(folder).values()
     heard = {
         kind: {m["data"]["prediction_id"]: m["data"]["labels"] for m in learnt if m["type"] == kind}
@@ -179,15 +179,15 @@ def test_what_was_committed_before_a_kill_is_delivered_after_it(
                 body = {"document": document}
                 answers.append(client.post("/v1/predictions", json=body).json())
         server.kill()
-        sent = {answer["id"] for answer in answers if answer["decision"] == "auto"}
-        assert len(sent) == 26
+        ids = {answer["id"] for answer in answers if answer["decision"] == "auto"}
+        assert len(ids) == 26
         assert DeliveryState.DELIVERED not in delivered(installation)
         release.set()
         again = installation.serve()
         eventually(lambda: settled_down(installation, again), "everything is delivered")
-        assert delivered(installation) == {DeliveryState.DELIVERED.value: len(sent)}
+        assert delivered(installation) == {DeliveryState.DELIVERED.value: len(ids)}
         heard = {call.message["data"]["prediction_id"] for call in receiver.calls}
-    assert heard == sent
+    assert heard == ids
 
 
 @ON_POSTGRES
@@ -208,17 +208,17 @@ def test_a_server_without_permission_calls_nothing_on_its_own_network(
         ]
         server = installation.serve()
         with server.client("admin") as admin:
-            refused = admin.post("/v1/admin/webhooks", json={"url": receiver.url})
-            assert refused.status_code == 422
-            assert refused.json()["errors"][0]["pointer"] == "/url"
+            response = admin.post("/v1/admin/webhooks", json={"url": receiver.url})
+            assert response.status_code == 422
+            assert response.json()["errors"][0]["pointer"] == "/url"
             tried = [admin.post(f"/v1/admin/webhooks/{hook.id}/test").json() for hook in hooks]
-            shown: list[dict[str, Any]] = []
+            items: list[dict[str, Any]] = []
 
             def attempted() -> bool:
-                shown[:] = [admin.get(f"/v1/admin/deliveries/{t['id']}").json() for t in tried]
-                return all(one["log"] for one in shown)
+                items[:] = [admin.get(f"/v1/admin/deliveries/{t['id']}").json() for t in tried]
+                return all(one["log"] for one in items)
 
             eventually(attempted, "each is attempted")
-        assert all(one["log"][0]["error"].startswith("refused: ") for one in shown)
+        assert all(one["log"][0]["error"].startswith("refused: ") for one in items)
         assert receiver.calls == []
         assert receiver.forged == 0

@@ -114,13 +114,13 @@ def test_some_notes_cannot_be_decided(notes: list[Note]) -> None:
         "knee oa": ("MSK-10", "MSK-13"),
     }
     for words, codes in told.items():
-        meant = {
+        ids = {
             BY_LABEL[label].id
             for note in notes
             if words in note.text.lower()
             for label in note.labels
         }
-        assert meant.issuperset(codes), words
+        assert ids.issuperset(codes), words
 
 
 def test_authors_slip_yet_stay_readable(notes: list[Note]) -> None:
@@ -128,8 +128,8 @@ def test_authors_slip_yet_stay_readable(notes: list[Note]) -> None:
     assert len(by_author) >= 10
     sloppy = [n for n in notes if n.metadata["author"] == "mjp"]
     assert all(note.text == note.text.lower() for note in sloppy)
-    spelled = Counter(word for n in notes for word in re.findall(r"[a-z]{5,}", n.text.lower()))
-    rare = sum(sum(spelled[w] == 1 for w in re.findall(r"[a-z]{5,}", n.text)) for n in sloppy)
+    counts = Counter(word for n in notes for word in re.findall(r"[a-z]{5,}", n.text.lower()))
+    rare = sum(sum(counts[w] == 1 for w in re.findall(r"[a-z]{5,}", n.text)) for n in sloppy)
     words = sum(len(re.findall(r"[a-z]{5,}", n.text)) for n in sloppy)
     assert 0.005 < rare / words < 0.05
 
@@ -167,16 +167,16 @@ def test_annotators_err_as_often_as_they_say(annotator, notes: list[Note]) -> No
 
 def test_annotators_mostly_miss_codes(notes: list[Note]) -> None:
     rng = Random(9)
-    missed = added = confused = 0
+    count = added_count = confused_count = 0
     for note in notes:
         if len(note.labels) == 1:
             continue
         given, true = set(annotate(note.labels, ANNOTATORS[2], rng)), set(note.labels)
-        lost, gained = len(true - given), len(given - true)
-        confused += min(lost, gained)
-        missed += max(lost - gained, 0)
-        added += max(gained - lost, 0)
-    assert missed > 3 * confused > 3 * added > 0
+        lost_count, gained_count = len(true - given), len(given - true)
+        confused_count += min(lost_count, gained_count)
+        count += max(lost_count - gained_count, 0)
+        added_count += max(gained_count - lost_count, 0)
+    assert count > 3 * confused_count > 3 * added_count > 0
 
 
 def test_annotators_answer_with_distinct_known_labels(notes: list[Note]) -> None:

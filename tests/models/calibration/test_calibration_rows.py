@@ -24,27 +24,27 @@ NOISY = RowRates(np.full(60, 0.5), np.full(60, 0.1))
 
 def test_the_announced_set_of_each_document_is_kept() -> None:
     known, own = candidates(60, seed=2)
-    kept = rows()
+    kept_rows = rows()
     first = known.doc_indptr[:-1]
-    assert len(kept) == 60
-    assert (kept.sets.confidence == own[first]).all()
-    assert (kept.right == (first % 3 == 0)).all()
+    assert len(kept_rows) == 60
+    assert (kept_rows.sets.confidence == own[first]).all()
+    assert (kept_rows.right == (first % 3 == 0)).all()
 
 
 def test_of_many_documents_a_sample_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration_rows, "MOST_ROWS", 25)
-    kept, again = rows(), rows()
-    assert len(kept) == len(kept.sets) == 25
-    assert (kept.sets.confidence == again.sets.confidence).all()
+    kept_rows, again = rows(), rows()
+    assert len(kept_rows) == len(kept_rows.sets) == 25
+    assert (kept_rows.sets.confidence == again.sets.confidence).all()
 
 
 def test_rows_come_back_from_their_state() -> None:
-    kept = rows()
-    found = CalibrationRows.from_state(*kept.get_state())
-    assert (found.sets.columns() == kept.sets.columns()).all()
-    assert (found.sets.indicators() != kept.sets.indicators()).nnz == 0
-    assert (found.right == kept.right).all()
-    assert found.sets.n_labels == N_LABELS
+    kept_rows = rows()
+    found_rows = CalibrationRows.from_state(*kept_rows.get_state())
+    assert (found_rows.sets.columns() == kept_rows.sets.columns()).all()
+    assert (found_rows.sets.indicators() != kept_rows.sets.indicators()).nnz == 0
+    assert (found_rows.right == kept_rows.right).all()
+    assert found_rows.sets.n_labels == N_LABELS
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_noisy_rows_keep_their_rates_and_weigh_until_they_tell_as_much_as_true_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(calibration_rows, "PRIOR_ROWS", 4.8)
-    found = CalibrationRows.from_state(*rows(rates=NOISY).get_state())
-    answers = found.beside(0.0)[1]
+    found_rows = CalibrationRows.from_state(*rows(rates=NOISY).get_state())
+    answers = found_rows.beside(0.0)[1]
     assert (answers.alpha == 0.5).all()
     assert (answers.beta == 0.1).all()
     # 60 answers of separation .4 are worth 9.6 true ones; half of that is wanted.

@@ -56,7 +56,7 @@ def error(found: np.ndarray, true: np.ndarray) -> float:
 
 
 def test_sets_are_read_from_candidates() -> None:
-    known = CandidateSets(
+    candidates = CandidateSets(
         np.array([0, 2, 3]),
         np.array([0, 2, 3, 3]),
         np.array([0, 2, 1], dtype=np.int32),
@@ -64,7 +64,7 @@ def test_sets_are_read_from_candidates() -> None:
         np.ones(3, dtype=np.uint8),
         N_LABELS,
     )
-    sets = AnnouncedSets.of(known, [0.6, 0.3, 0.9])
+    sets = AnnouncedSets.of(candidates, [0.6, 0.3, 0.9])
     assert sets.confidence.tolist() == [0.6, 0.9]
     assert sets.score == pytest.approx([0.5, 0.125])
     assert sets.runner_up.tolist() == [0.3, 0.0]
@@ -77,8 +77,8 @@ def test_sets_are_read_from_candidates() -> None:
 def test_overconfidence_is_corrected() -> None:
     sets, _, right = stream(2_000)
     test, true, _ = stream(4_000, seed=7)
-    fitted = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
-    assert error(fitted.predict(test), true) < error(test.confidence, true) / 4
+    correction = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
+    assert error(correction.predict(test), true) < error(test.confidence, true) / 4
 
 
 def test_a_label_that_began_to_fail_loses_confidence_and_others_do_not() -> None:
@@ -86,11 +86,11 @@ def test_a_label_that_began_to_fail_loses_confidence_and_others_do_not() -> None
     failing = sets.indicators()[:, [2]].toarray().ravel() == 1
     true = np.where(failing, true * 0.3, true)
     right = np.random.default_rng(1).random(len(sets)) < true
-    found = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
-    assert found.label_weights[2] < -0.8
-    assert np.abs(np.delete(found.label_weights, 2)).max() < 0.4
+    correction = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
+    assert correction.label_weights[2] < -0.8
+    assert np.abs(np.delete(correction.label_weights, 2)).max() < 0.4
     confident = failing & (sets.confidence > 0.8)
-    assert found.predict(sets)[confident].mean() < 0.5
+    assert correction.predict(sets)[confident].mean() < 0.5
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(0.3, 0.0), (0.4, 0.1)])
@@ -107,16 +107,16 @@ def test_known_noise_is_seen_through(alpha: float, beta: float) -> None:
 
 def test_few_answers_change_little() -> None:
     sets, _, right = stream(4, shift=0.0, slope=1.0)
-    found = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
-    assert np.abs(found.weights * sets.columns().std(axis=0)).max() < 0.5
-    assert np.abs(found.label_weights).max() < 0.1
+    correction = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
+    assert np.abs(correction.weights * sets.columns().std(axis=0)).max() < 0.5
+    assert np.abs(correction.label_weights).max() < 0.1
 
 
 def test_the_fit_minimises_what_it_says() -> None:
     sets, _, right = stream(300)
     weight = np.random.default_rng(5).uniform(1, 10, 300)
     answers = ReviewOutcomes.of(right, weight=weight, alpha=0.1, beta=0.05)
-    found = ConfidenceCorrection.fit(sets, answers)
+    correction = ConfidenceCorrection.fit(sets, answers)
     columns = sets.columns()
     worth = weight * weight.sum() / (weight @ weight)
     mean = np.average(columns, axis=0, weights=worth)
@@ -130,13 +130,13 @@ def test_the_fit_minimises_what_it_says() -> None:
         shrink = PENALTY * np.sum((one.weights * spread) ** 2)
         return float(worth @ loss + 0.5 * (shrink + LABEL_PENALTY * np.sum(one.label_weights**2)))
 
-    best = objective(found)
+    best = objective(correction)
     draw = np.random.default_rng(9)
     for _ in range(30):
         other = ConfidenceCorrection(
-            found.intercept + draw.normal() * 1e-2,
-            found.weights + draw.normal(size=len(COLUMNS)) * 1e-2,
-            found.label_weights + draw.normal(size=N_LABELS) * 1e-2,
+            correction.intercept + draw.normal() * 1e-2,
+            correction.weights + draw.normal(size=len(COLUMNS)) * 1e-2,
+            correction.label_weights + draw.normal(size=N_LABELS) * 1e-2,
         )
         assert objective(other) > best
 
@@ -146,19 +146,21 @@ def test_agreement_without_exception_is_no_certainty(n: int) -> None:
     sets, _, _ = stream(n)
     sure = dataclasses.replace(sets, confidence=np.ones(n))
     for agreed in (0.0, 1.0):
-        fitted = ConfidenceCorrection.fit(sure, ReviewOutcomes.of(np.full(n, agreed)))
-        found = fitted.predict(sure)
+        correction = ConfidenceCorrection.fit(sure, ReviewOutcomes.of(np.full(n, agreed)))
+        found = correction.predict(sure)
         assert (np.abs(found - agreed) >= 0.5 / (n + 1) - 1e-12).all()
 
 
 def test_weights_scaled_alike_and_rows_in_another_order_change_nothing() -> None:
     sets, _, right = stream(400)
     one = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
-    scaled = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right, weight=np.full(400, 7.0)))
-    assert scaled.weights == pytest.approx(one.weights, abs=1e-6)
+    correction = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right, weight=np.full(400, 7.0)))
+    assert correction.weights == pytest.approx(one.weights, abs=1e-6)
     order = np.random.default_rng(2).permutation(400)
-    mixed = ConfidenceCorrection.fit(sets.take(order), ReviewOutcomes.of(right).take(order))
-    assert mixed.predict(sets) == pytest.approx(one.predict(sets), abs=1e-4)
+    mixed_correction = ConfidenceCorrection.fit(
+        sets.take(order), ReviewOutcomes.of(right).take(order)
+    )
+    assert mixed_correction.predict(sets) == pytest.approx(one.predict(sets), abs=1e-4)
 
 
 def test_equal_rows_give_equal_fits() -> None:

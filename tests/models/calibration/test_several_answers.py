@@ -97,11 +97,11 @@ RATES = {name: {"alpha": alpha} for name, alpha in ALPHA.items()}
 
 
 def test_gold_decides_agreement_convinces_and_of_a_quarrel_the_better_annotator_counts() -> None:
-    settled, noise = settle(documents(*QUARREL), {"gold": ["z"]}, RATES)
-    assert settled.ids == ("one", "gold", "agreed", "quarrel")
-    assert settled.texts == ("text one", "text gold", "text agreed", "text quarrel")
-    assert labels_of(settled) == [["x"], ["z"], ["x"], ["y"]]
-    assert settled.annotators == ("eve", "gold", "bob and eve", "ann against eve")
+    dataset, noise = settle(documents(*QUARREL), {"gold": ["z"]}, RATES)
+    assert dataset.ids == ("one", "gold", "agreed", "quarrel")
+    assert dataset.texts == ("text one", "text gold", "text agreed", "text quarrel")
+    assert labels_of(dataset) == [["x"], ["z"], ["x"], ["y"]]
+    assert dataset.annotators == ("eve", "gold", "bob and eve", "ann against eve")
     assert noise["bob and eve"]["alpha"] < 0.02
     # P(ann errs | they differ), where both may be wrong.
     assert noise["ann against eve"]["alpha"] == pytest.approx(0.1 / (0.1 + 0.9 * 0.5))
@@ -116,8 +116,8 @@ def test_people_without_rates_and_gold_of_other_documents_are_refused() -> None:
 
 def test_documents_without_annotators_have_one_rate_from_gold_labels() -> None:
     rows = [(str(i), "a" if i % 4 else "b", None) for i in range(60)]
-    settled, noise = settle(documents(*rows), {str(i): ["a"] for i in range(52)})
-    assert settled.annotators == ("gold",) * 52 + (None,) * 8
+    dataset, noise = settle(documents(*rows), {str(i): ["a"] for i in range(52)})
+    assert dataset.annotators == ("gold",) * 52 + (None,) * 8
     assert noise["*"]["alpha"] == pytest.approx(0.23, abs=0.03)
 
 

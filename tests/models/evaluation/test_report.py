@@ -144,10 +144,10 @@ def test_one_file_holds_everything_and_loads_nothing(made, tmp_path):
 def test_what_it_quotes_is_escaped(models):
     odd = TEST.take(np.arange(40))
     object.__setattr__(odd, "ids", tuple(f"<script>{name}" for name in odd.ids))
-    shown = report(models[0], odd, names=("<b>mine</b>",), command="a && b").html
-    assert shown.count("<script>") == 1, "its own"
-    assert "<b>" not in shown
-    assert "a &amp;&amp; b" in shown
+    html = report(models[0], odd, names=("<b>mine</b>",), command="a && b").html
+    assert html.count("<script>") == 1, "its own"
+    assert "<b>" not in html
+    assert "a &amp;&amp; b" in html
 
 
 def test_two_models_are_compared_on_the_same_documents(models):
@@ -230,15 +230,15 @@ def test_what_is_odd_about_documents_is_said(models):
         fingerprint="2" * 64,
     )
     before = replace(TEST, texts=("learnt from", *TEST.texts[1:]))
-    told = report(models[0], odd, trained_on=before).findings[0].remarks
-    assert [remark.split(":")[0] for remark in told] == [
+    remarks = report(models[0], odd, trained_on=before).findings[0].remarks
+    assert [remark.split(":")[0] for remark in remarks] == [
         "1 document stands in the training data too",
         "1 document is a copy of another one here",
         "1 document is empty.",
         "The model does not know 1 label of 1 document, which count as wrong",
         "1 label occurs in fewer than 5 documents",
     ]
-    assert told[3].endswith("which count as wrong: 'never seen etc.'.")
+    assert remarks[3].endswith("which count as wrong: 'never seen etc.'.")
     learnt = corpora.texts(150, seed=1, lost=LOST)
     assert "these very documents" in report(models[0], learnt).findings[0].remarks[0]
 

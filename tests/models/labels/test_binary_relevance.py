@@ -123,10 +123,10 @@ def test_labels_of_rows_left_out_move_a_fold_by_less_than_its_tolerance(
     cold = kind(alpha=1e-3, tol=1e-7).fit(X[~inside], Y[~inside])
     for labels in (Y, flipped):
         whole = kind(alpha=1e-3).fit(X, labels)
-        unfitted = whole.for_folds().set_params(tol=1e-7)
-        if isinstance(unfitted, ClusteredRelevance):
-            unfitted.set_params(clusters=cold.cluster_)
-        warm = unfitted.fit(X[~inside], Y[~inside])
+        relevance = whole.for_folds().set_params(tol=1e-7)
+        if isinstance(relevance, ClusteredRelevance):
+            relevance.set_params(clusters=cold.cluster_)
+        warm = relevance.fit(X[~inside], Y[~inside])
         np.testing.assert_allclose(warm.decision_function(X), cold.decision_function(X), atol=0.01)
     nearby = kind(alpha=1e-3).fit(X, Y).for_folds()
     warm_start = copy(nearby).fit(X[20:], Y[20:])

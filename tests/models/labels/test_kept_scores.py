@@ -15,11 +15,11 @@ from tests.models.corpora import vectors
 
 
 def kept(scores: np.ndarray, most: int) -> KeptScores:
-    found = KeptScores(scores.shape, scores.dtype, room=most)
+    found_scores = KeptScores(scores.shape, scores.dtype, room=most)
     rows = np.arange(len(scores))
     for part in (rows[1::2], rows[::2]):
-        found[part] = scores[part]
-    return found
+        found_scores[part] = scores[part]
+    return found_scores
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 12), st.integers(1, 12))
@@ -38,9 +38,9 @@ def test_the_largest_read_back_and_the_others_as_their_mean(
 
 def test_a_column_holds_what_was_kept_of_some_documents() -> None:
     scores = np.random.default_rng(0).normal(size=(40, 6))
-    held, rows = kept(scores, 2), np.arange(40)[3::2]
-    dense = held[:]
-    for label, column in enumerate(held.columns(rows)):
+    held_scores, rows = kept(scores, 2), np.arange(40)[3::2]
+    dense = held_scores[:]
+    for label, column in enumerate(held_scores.columns(rows)):
         best = np.argsort(-scores[rows], axis=1)[:, :2]
         assert (column.documents == rows[(best == label).any(axis=1)]).all()
         assert (column.scores == scores[column.documents, label]).all()
@@ -58,14 +58,14 @@ def test_a_label_is_calibrated_by_its_kept_scores_and_the_share_among_the_others
     assert same.transform(scores) == pytest.approx(whole.transform(scores), abs=1e-12)
 
     few = kept(scores, 2)
-    found = LabelCalibrator(1.0).fit(few, Y, rows=rows)
+    calibrator = LabelCalibrator(1.0).fit(few, Y, rows=rows)
     column = next(few.columns(rows))
     lost = np.setdiff1d(rows, column.documents)
     x = np.append(column.scores, np.full(len(lost), column.rest))
     documents = np.append(column.documents, lost)
     expected = LabelCalibrator(1.0).fit(x[:, None], Y.toarray()[documents, :1])
     tried = np.linspace(-2, 2, 9)
-    ours = found.transform(np.tile(tried[:, None], 5))[:, 0]
+    ours = calibrator.transform(np.tile(tried[:, None], 5))[:, 0]
     assert ours == pytest.approx(expected.transform(tried[:, None])[:, 0])
 
 
@@ -79,6 +79,6 @@ def test_training_with_kept_scores_is_training_with_all_if_all_are_kept(
     )
     whole = train(data, options).predict(data.X)
     monkeypatch.setattr(kept_scores, "MOST_WHOLE", 0)
-    found = train(data, options).predict(data.X)
-    assert (found.candidates.sets.labels == whole.candidates.sets.labels).all()
-    assert found.confidence == pytest.approx(whole.confidence, abs=1e-9)
+    predictions = train(data, options).predict(data.X)
+    assert (predictions.candidates.sets.labels == whole.candidates.sets.labels).all()
+    assert predictions.confidence == pytest.approx(whole.confidence, abs=1e-9)

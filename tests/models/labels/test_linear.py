@@ -200,10 +200,10 @@ def test_shifting_a_feature_moves_only_the_intercept(ratio: float) -> None:
     X, Y = make_problem(17)
     dense = X.toarray()
     plain = fit_elastic_net(dense, Y, alpha=1e-3, l1_ratio=ratio, **EXACT)
-    shifted = fit_elastic_net(dense + 1000.0, Y, alpha=1e-3, l1_ratio=ratio, **EXACT)
-    np.testing.assert_allclose(shifted.coef.toarray(), plain.coef.toarray(), atol=1e-5)
+    fit = fit_elastic_net(dense + 1000.0, Y, alpha=1e-3, l1_ratio=ratio, **EXACT)
+    np.testing.assert_allclose(fit.coef.toarray(), plain.coef.toarray(), atol=1e-5)
     # Centring is implicit, so the shift costs no steps either.
-    assert shifted.n_iter.sum() <= plain.n_iter.sum() + 3
+    assert fit.n_iter.sum() <= plain.n_iter.sum() + 3
 
 
 def test_equal_documents_give_the_rate() -> None:

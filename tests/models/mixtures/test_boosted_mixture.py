@@ -116,8 +116,8 @@ def test_the_walk_is_xgboosts_own_prediction() -> None:
     sparse = sp.csr_array(X.astype(np.float32))
     np.testing.assert_allclose(scores.scores(sparse), expected, atol=1e-6)
     assert np.unique(expected).size > 50
-    kept = scores.keep(np.array([2, 0]))
-    np.testing.assert_array_equal(kept.scores(sparse), scores.scores(sparse)[:, [2, 0]])
+    kept_scores = scores.keep(np.array([2, 0]))
+    np.testing.assert_array_equal(kept_scores.scores(sparse), scores.scores(sparse)[:, [2, 0]])
     alone = np.concatenate([scores.scores(sparse[[i]]) for i in range(20)])
     np.testing.assert_array_equal(alone, scores.scores(sparse, n_jobs=2)[:20])
 
@@ -158,21 +158,21 @@ def test_the_whole_way_from_training_to_an_explanation(tmp_path) -> None:
         alpha=1e-3,
         n_jobs=1,
     )
-    made = train(data, options)
-    save(made, tmp_path / "model")
-    served = load(tmp_path / "model")
+    predictor = train(data, options)
+    save(predictor, tmp_path / "model")
+    served_predictor = load(tmp_path / "model")
     new = dataset(*crossed(300, seed=5))
-    found = served.predict(new.X)
-    np.testing.assert_array_equal(found.confidence, made.predict(new.X).confidence)
-    alone = [served.predict(new.X[[i]]).top_confidence()[0] for i in range(20)]
-    np.testing.assert_array_equal(alone, found.top_confidence()[:20])
+    predictions = served_predictor.predict(new.X)
+    np.testing.assert_array_equal(predictions.confidence, predictor.predict(new.X).confidence)
+    alone = [served_predictor.predict(new.X[[i]]).top_confidence()[0] for i in range(20)]
+    np.testing.assert_array_equal(alone, predictions.top_confidence()[:20])
     blind = np.tile(np.array([[1, 1, 0]]), (new.n, 1))  # as good as any without the product
-    assert beats(new.Y.toarray(), found.chosen().toarray(), blind)
-    learnt = describe_model(served, n_terms=2)
-    assert sum(component.share for component in learnt.components) == pytest.approx(1.0)
-    why = next(explain_rows(served, new.X[:1]))
-    assert why.labels == found.ranked(0)[0].labels
-    assert why.joint == pytest.approx(np.exp(found.candidates.log_score[0]))
+    assert beats(new.Y.toarray(), predictions.chosen().toarray(), blind)
+    model = describe_model(served_predictor, n_terms=2)
+    assert sum(component.share for component in model.components) == pytest.approx(1.0)
+    why = next(explain_rows(served_predictor, new.X[:1]))
+    assert why.labels == predictions.ranked(0)[0].labels
+    assert why.joint == pytest.approx(np.exp(predictions.candidates.log_score[0]))
 
 
 def test_too_large_a_mixture_is_refused_before_it_is_fitted(monkeypatch) -> None:

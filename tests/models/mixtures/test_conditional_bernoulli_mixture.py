@@ -169,10 +169,10 @@ def test_only_dense_measurements_of_few_documents_get_a_kernel_by_themselves() -
     for X in (words, unit):
         model = ConditionalBernoulliMixture(2, alpha=1e-2, gate_alpha=1e-2, random_state=0)
         assert model.fit(X, Y).kernel_ is None
-    asked = ConditionalBernoulliMixture(
+    mixture = ConditionalBernoulliMixture(
         2, features="kernel", alpha=1e-2, gate_alpha=1e-2, random_state=0
     )
-    assert asked.fit(unit, Y).kernel_ is not None
+    assert mixture.fit(unit, Y).kernel_ is not None
 
 
 def test_behind_a_kernel_components_are_described_by_the_measurements() -> None:

@@ -43,15 +43,15 @@ def assert_best_of_enumeration(
     log_weights: np.ndarray, logits: np.ndarray | SharedLogits, k: int, allow_empty: bool
 ) -> None:
     """One document: the `k` most probable sets, in order, without duplicates, proven."""
-    found = most_probable_sets(log_weights, logits, k, allow_empty=allow_empty, limit=40_000)
+    found_sets = most_probable_sets(log_weights, logits, k, allow_empty=allow_empty, limit=40_000)
     truth = log_joint(log_weights[0], dense(logits)[0])
     if not allow_empty:
         truth[0] = -np.inf
     expected = np.sort(truth[np.isfinite(truth)])[::-1][:k]
-    assert found.proven[0]
-    assert found.log_bound[0] <= found.candidates.log_score[-1] + 1e-9
-    np.testing.assert_allclose(found.candidates.log_score, expected, atol=1e-9)
-    sets = found.candidates.to_matrix().toarray().astype(np.int64)
+    assert found_sets.proven[0]
+    assert found_sets.log_bound[0] <= found_sets.candidates.log_score[-1] + 1e-9
+    np.testing.assert_allclose(found_sets.candidates.log_score, expected, atol=1e-9)
+    sets = found_sets.candidates.to_matrix().toarray().astype(np.int64)
     assert len(np.unique(sets, axis=0)) == len(sets)
     np.testing.assert_allclose(truth[sets @ (1 << np.arange(sets.shape[1]))], expected, atol=1e-9)
 
@@ -107,16 +107,16 @@ def test_a_limit_is_admitted_and_its_bound_holds() -> None:
     struck = 0
     for _ in range(200):
         log_weights, logits = draw(rng, "flat", (5, 8))
-        found = most_probable_sets([log_weights], [logits], 3, allow_empty=True, limit=4)
-        assert found.depth[0] <= 4
+        sets = most_probable_sets([log_weights], [logits], 3, allow_empty=True, limit=4)
+        assert sets.depth[0] <= 4
         truth = np.sort(log_joint(log_weights, logits))[::-1]
-        missed = truth[len(found.candidates)] if len(found.candidates) < 256 else -np.inf
-        last = found.candidates.log_score[-1]
-        if found.proven[0]:
-            np.testing.assert_allclose(found.candidates.log_score, truth[:3], atol=1e-9)
+        missed = truth[len(sets.candidates)] if len(sets.candidates) < 256 else -np.inf
+        last = sets.candidates.log_score[-1]
+        if sets.proven[0]:
+            np.testing.assert_allclose(sets.candidates.log_score, truth[:3], atol=1e-9)
         else:
             struck += 1
-            assert missed <= max(found.log_bound[0], last) + 1e-9
+            assert missed <= max(sets.log_bound[0], last) + 1e-9
     assert struck > 0
 
 
@@ -191,10 +191,10 @@ def test_components_that_expect_nothing_begin_with_their_likeliest_label() -> No
     log_weights = np.log(np.full((1, 20), 0.05))
     logits = np.full((1, 20, 5), -4.0)
     logits[:, :, 3] = -1.0
-    found = most_probable_sets(log_weights, logits, allow_empty=False)
-    assert found.candidates.labels.tolist() == [3]
-    assert found.proven[0]
-    assert found.depth[0] == 1
+    sets = most_probable_sets(log_weights, logits, allow_empty=False)
+    assert sets.candidates.labels.tolist() == [3]
+    assert sets.proven[0]
+    assert sets.depth[0] == 1
 
 
 def test_bad_mixtures_are_refused() -> None:

@@ -114,15 +114,15 @@ def test_population_optimum_of_micro_f1_is_the_threshold_of_half_of_it(seed: int
         f1(float(p @ np.array(bits)), float(sum(bits)), float(p.sum()))
         for bits in product([0, 1], repeat=10)
     )
-    chosen = p > best / 2
-    assert f1(float(p[chosen].sum()), float(chosen.sum()), float(p.sum())) == pytest.approx(best)
+    mask = p > best / 2
+    assert f1(float(p[mask].sum()), float(mask.sum()), float(p.sum())) == pytest.approx(best)
     # Tuned on outcomes that follow the marginals exactly, the rule finds the same set.
     copies = 5000
     counts = np.round(p * copies).astype(int)
     Y = (np.arange(copies)[:, None] < counts[None, :]).astype(int)
     P = np.tile(counts / copies, (copies, 1))
     rule = SharedThreshold().fit(marginals_only(P), matrix(Y))
-    assert np.array_equal(counts / copies > rule.threshold, chosen)
+    assert np.array_equal(counts / copies > rule.threshold, mask)
 
 
 def test_label_thresholds_differ_where_labels_do_and_beat_a_shared_one() -> None:
@@ -131,7 +131,7 @@ def test_label_thresholds_differ_where_labels_do_and_beat_a_shared_one() -> None
     Y = (rng.uniform(size=P.shape) < P).astype(int)
     posterior = marginals_only(P)
     own = LabelThresholds().fit(posterior, matrix(Y))
-    shared = SharedThreshold().fit(posterior, matrix(Y))
+    threshold = SharedThreshold().fit(posterior, matrix(Y))
     assert own.thresholds is not None
     assert own.thresholds[0] < 0.3 < own.thresholds[1]
 
@@ -145,7 +145,7 @@ def test_label_thresholds_differ_where_labels_do_and_beat_a_shared_one() -> None
             )
         )
 
-    assert macro(own.decide(posterior).toarray()) > macro(shared.decide(posterior).toarray())
+    assert macro(own.decide(posterior).toarray()) > macro(threshold.decide(posterior).toarray())
 
 
 def test_a_label_without_positives_gets_the_threshold_its_marginals_call_for() -> None:
@@ -168,7 +168,7 @@ def test_f1_rule_learns_whether_unlisted_sets_matter() -> None:
     n = 300
     P = np.tile([0.6, 0.55, 0.5, 0.0], (n, 1))
     Y = (rng.uniform(size=P.shape) < P).astype(int)
-    listed = CandidateSets(
+    candidates = CandidateSets(
         np.arange(n + 1, dtype=np.int64),
         np.arange(n + 1, dtype=np.int64),
         np.full(n, 3, dtype=np.int32),
@@ -176,7 +176,7 @@ def test_f1_rule_learns_whether_unlisted_sets_matter() -> None:
         np.ones(n, dtype=np.uint8),
         4,
     )
-    posterior = Posterior(P, listed, np.full(n, 0.1))
+    posterior = Posterior(P, candidates, np.full(n, 0.1))
     rule = ExpectedF1(allow_empty=True).fit(posterior, matrix(Y))
     assert rule.remainder > 0.0
     assert rule.decide(posterior).toarray()[0].tolist() == [1, 1, 1, 0]

@@ -107,7 +107,7 @@ def assert_predicts(model: SetPredictor, what: str) -> None:
             predictions(model)
         return
     try:
-        found = predictions(model)
+        found_predictions = predictions(model)
     except ValueError as error:
         fault = str(error)
     else:
@@ -117,9 +117,11 @@ def assert_predicts(model: SetPredictor, what: str) -> None:
         assert "scale holds" in what, what
         assert "too large beside those of training" in fault, what
         return
-    assert ((found.confidence >= 0.0) & (found.confidence <= 1.0)).all(), what
-    assert ((found.marginals >= 0.0) & (found.marginals <= 1.0)).all(), what
-    assert (np.diff(found.candidates.doc_indptr) > 0).all(), what
+    assert ((found_predictions.confidence >= 0.0) & (found_predictions.confidence <= 1.0)).all(), (
+        what
+    )
+    assert ((found_predictions.marginals >= 0.0) & (found_predictions.marginals <= 1.0)).all(), what
+    assert (np.diff(found_predictions.candidates.doc_indptr) > 0).all(), what
 
 
 @pytest.mark.slow
@@ -129,17 +131,17 @@ def test_a_changed_artifact_is_refused_or_predicts(
     artifacts: Path, tmp_path: Path, name: str, changes: int
 ) -> None:
     assert_predicts(load(artifacts / name), name)
-    refused = 0
+    count = 0
     for seed in range(changes):
         what, files = mutations.mutated(artifacts / name, random.Random(seed))
         mutations.write(artifacts / name, tmp_path / "model", files)
         try:
             model = load(tmp_path / "model")
         except ArtifactError:
-            refused += 1
+            count += 1
         else:
             assert_predicts(model, what)
-    assert changes / 2 <= refused <= changes
+    assert changes / 2 <= count <= changes
 
 
 def changed(artifacts: Path, name: str, target: Path, file: str, change: object) -> Path:
@@ -215,7 +217,9 @@ def test_numbers_that_json_lacks_are_refused(artifacts: Path, tmp_path: Path, nu
         tmp_path / "model",
         {name: content for name, content in files.items() if name != "manifest.json"},
     )
-    spoiled = manifest.replace(b'"metrics": {', b'"metrics": {"x": ' + number.encode() + b",", 1)
-    (tmp_path / "model" / "manifest.json").write_bytes(spoiled)
+    spoiled_content = manifest.replace(
+        b'"metrics": {', b'"metrics": {"x": ' + number.encode() + b",", 1
+    )
+    (tmp_path / "model" / "manifest.json").write_bytes(spoiled_content)
     with pytest.raises(ArtifactError, match="no finite number"):
         load(tmp_path / "model")

@@ -17,8 +17,8 @@ from setwise.models.storage.sealed_folder import MANIFEST, ArtifactError, sealed
 
 def kept(intercept: float = -0.25, model: str = "3f9c0b7a1d2e") -> StoredRecalibration:
     draw = np.random.default_rng(4)
-    fitted = ConfidenceCorrection(intercept, draw.normal(size=5), draw.normal(size=7))
-    return StoredRecalibration(model, "90ab12cd34ef", fitted)
+    correction = ConfidenceCorrection(intercept, draw.normal(size=5), draw.normal(size=7))
+    return StoredRecalibration(model, "90ab12cd34ef", correction)
 
 
 @pytest.fixture
@@ -28,12 +28,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_recalibration_comes_back(folder: Path) -> None:
-    found, expected = load_recalibration(folder), kept()
-    assert (found.model_version, found.own_version) == ("3f9c0b7a1d2e", "90ab12cd34ef")
-    assert found.version == expected.version
-    assert found.recalibration.intercept == -0.25
-    assert (found.recalibration.weights == expected.recalibration.weights).all()
-    assert (found.recalibration.label_weights == expected.recalibration.label_weights).all()
+    recalibration, expected = load_recalibration(folder), kept()
+    assert (recalibration.model_version, recalibration.own_version) == (
+        "3f9c0b7a1d2e",
+        "90ab12cd34ef",
+    )
+    assert recalibration.version == expected.version
+    assert recalibration.recalibration.intercept == -0.25
+    assert (recalibration.recalibration.weights == expected.recalibration.weights).all()
+    assert (recalibration.recalibration.label_weights == expected.recalibration.label_weights).all()
 
 
 def test_the_version_is_the_content_and_the_model_it_belongs_to() -> None:

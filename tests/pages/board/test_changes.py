@@ -58,12 +58,12 @@ def last_action(service: Service) -> tuple[str, str]:
 
 
 def test_a_key_has_what_the_form_says(service: Service, admin: Browser) -> None:
-    made = send(
+    response = send(
         admin, "/board/keys", name="billing", role="lead", scopes="report", expires_at="2099-12-31",
         per_minute="60",
     )  # fmt: skip
-    assert made.status_code == 201
-    (secret,) = re.findall(r"sw_lead_[\w-]+", made.text)
+    assert response.status_code == 201
+    (secret,) = re.findall(r"sw_lead_[\w-]+", response.text)
     service.services.keys.authenticate(secret)
     key = next(one for one in service.services.keys.all(SYSTEM) if one.name == "billing")
     assert key.scopes == {Permission.REPORT}
@@ -93,10 +93,10 @@ def test_a_key_that_cannot_be_is_refused_at_its_field(
     service: Service, admin: Browser, fields: dict[str, str], where: str
 ) -> None:
     before = len(service.services.keys.all(SYSTEM))
-    refused = send(admin, "/board/keys", **{"name": "<i>", "role": "client", **fields})
-    assert refused.status_code == 422
-    assert f'id="{where}-fault"' in refused.text
-    assert "<i>" not in refused.text
+    response = send(admin, "/board/keys", **{"name": "<i>", "role": "client", **fields})
+    assert response.status_code == 422
+    assert f'id="{where}-fault"' in response.text
+    assert "<i>" not in response.text
     assert len(service.services.keys.all(SYSTEM)) == before
 
 
@@ -104,12 +104,12 @@ def test_the_last_way_in_is_not_closed(service: Service, admin: Browser) -> None
     keys = {key.name: key for key in service.services.keys.all(SYSTEM)}
     person = service.services.people.all(SYSTEM)[0]
     send(admin, f"/board/keys/{keys['admin'].id}/revoke")
-    refused = send(admin, f"/board/people/{person.id}/disable")
-    assert refused.status_code == 409
-    assert "last admin" in refused.text
-    refused = send(admin, f"/board/people/{person.id}", name="Ann", role="reviewer")
-    assert refused.status_code == 422
-    assert 'id="role-fault"' in refused.text
+    response = send(admin, f"/board/people/{person.id}/disable")
+    assert response.status_code == 409
+    assert "last admin" in response.text
+    response = send(admin, f"/board/people/{person.id}", name="Ann", role="reviewer")
+    assert response.status_code == 422
+    assert 'id="role-fault"' in response.text
 
 
 def test_a_former_key_is_listed_apart(service: Service, admin: Browser) -> None:
@@ -141,11 +141,11 @@ def test_an_account_is_made_changed_shut_and_opened(service: Service, admin: Bro
 
 def test_a_login_name_that_is_taken_is_told_at_its_field(service: Service, admin: Browser) -> None:
     fields = {"login": "ann", "name": "Other", "role": "reviewer", "password": PASSWORD}
-    refused = send(admin, "/board/people", **fields)
-    assert refused.status_code == 422
-    assert 'id="login-fault"' in refused.text
-    assert PASSWORD not in refused.text
-    assert 'value="Other"' in refused.text
+    response = send(admin, "/board/people", **fields)
+    assert response.status_code == 422
+    assert 'id="login-fault"' in response.text
+    assert PASSWORD not in response.text
+    assert 'value="Other"' in response.text
 
 
 @pytest.mark.parametrize(
@@ -178,17 +178,17 @@ def test_what_is_not_there_is_a_page_that_says_so(admin: Browser, address: str) 
 
 
 def test_a_job_is_cancelled_and_tried_again(service: Service, admin: Browser) -> None:
-    queued = replace(job("export"), owner_id=CLIENT.id)
+    queued_job = replace(job("export"), owner_id=CLIENT.id)
     with service.database() as transaction:
-        transaction.jobs.enqueue(queued)
-    here = f"/board/jobs/{queued.id}"
+        transaction.jobs.enqueue(queued_job)
+    here = f"/board/jobs/{queued_job.id}"
     assert "It has not started" in admin.get(f"{here}/cancel").text
     assert send(admin, f"{here}/cancel").status_code == 303
     again = send(admin, f"{here}/cancel")
     assert again.status_code == 409
     assert "has cancelled already" in again.text
     assert send(admin, f"{here}/retry").status_code == 303
-    assert service.services.jobs.get(SYSTEM, queued.id).state is JobState.QUEUED
+    assert service.services.jobs.get(SYSTEM, queued_job.id).state is JobState.QUEUED
     assert "data-live" in admin.get(here).text
     assert last_action(service) == ("job.retried", "Ann")
 
@@ -213,9 +213,9 @@ def test_what_the_service_does_by_itself_unfolds_unless_it_fails(
     with service.database() as transaction:
         for each in (job("export"), job("expire_leases"), job("rescore"), failing):
             transaction.jobs.enqueue(each)
-    shown, _, folded = admin.get("/board/jobs").text.partition("What Setwise does by itself")
-    assert "<tbody>" in shown
-    requested = shown.partition("<tbody>")[2]
+    text, _, folded = admin.get("/board/jobs").text.partition("What Setwise does by itself")
+    assert "<tbody>" in text
+    requested = text.partition("<tbody>")[2]
     assert "Export" in requested
     assert "Remove old files" in requested
     for internal in ("Return expired leases", "Bring the order of reading up to date"):
@@ -238,13 +238,13 @@ def test_a_model_that_does_not_serve_is_certified_from_its_page(
         transaction.models.add(known)
     here = f"/board/models/{known.id}"
     assert "It was trained on none of the audits" in admin.get(here).text
-    unstated = send(admin, f"{here}/certify")
-    assert unstated.status_code == 422
-    assert "does not say when it was made" in unstated.text
+    response = send(admin, f"{here}/certify")
+    assert response.status_code == 422
+    assert "does not say when it was made" in response.text
     asked = send(admin, f"{here}/certify", untrained="yes")
     assert asked.status_code == 303
-    queued = service.services.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
-    assert (queued.kind, queued.payload["trained_on_audits"]) == ("certification", False)
+    job = service.services.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
+    assert (job.kind, job.payload["trained_on_audits"]) == ("certification", False)
 
 
 def test_a_new_version_is_trained_from_a_page_that_says_what_happens(
@@ -253,14 +253,14 @@ def test_a_new_version_is_trained_from_a_page_that_says_what_happens(
     here = "/board/models/retrain"
     assert here in admin.get("/board/models").text
     assert "What serves does not change" in admin.get(here).text
-    refused = send(admin, here, training_data="../secret")
-    assert refused.status_code == 422
-    assert "must name a file in the folder" in refused.text
+    response = send(admin, here, training_data="../secret")
+    assert response.status_code == 422
+    assert "must name a file in the folder" in response.text
     asked = send(admin, here, preset="fast", noise="estimated")
     assert asked.status_code == 303
-    queued = service.services.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
-    assert (queued.kind, queued.payload["preset"]) == ("retraining", "fast")
-    assert queued.payload["noise"] == "estimated"
+    job = service.services.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
+    assert (job.kind, job.payload["preset"]) == ("retraining", "fast")
+    assert job.payload["noise"] == "estimated"
 
 
 # Calibrators
@@ -282,7 +282,7 @@ CURVE = ReliabilityCurve(
 
 @pytest.fixture
 def learnt(service: Service) -> str:
-    registered = model("sha256:model")
+    registered_model = model("sha256:model")
     report, brier = calibration_report(), Estimate(0.2, 0.1, 0.3)
     changes = RouteChanges(1, (RouteChange("<b>7</b>", 0.8, 0.95),))
     report = replace(
@@ -292,22 +292,22 @@ def learnt(service: Service) -> str:
         comparison=CalibratorComparison.tested(240, 0.05, 0.001),
         routes=replace(report.routes, documents=100, to_auto=changes),
     )
-    made = replace(calibration(registered), report=report)
+    new_calibration = replace(calibration(registered_model), report=report)
     with service.database() as transaction:
-        transaction.models.add(registered)
-        transaction.models.activate(registered.id, service.clock(), CLIENT.id)
-        transaction.calibrations.add(made)
-    return f"/board/calibrators/{made.id}"
+        transaction.models.add(registered_model)
+        transaction.models.activate(registered_model.id, service.clock(), CLIENT.id)
+        transaction.calibrations.add(new_calibration)
+    return f"/board/calibrators/{new_calibration.id}"
 
 
 def test_a_calibrator_is_read_activated_and_taken_back(
     service: Service, admin: Browser, learnt: str
 ) -> None:
-    shown = admin.get(learnt).text
-    assert "roved better: the Brier score falls by 0.0500 on 240 documents (p = 0.001)" in shown
-    assert 'class="better">0.1500 (0.1000 to 0.3000)</span>' in shown
-    assert 'class="worse"' not in shown  # only the test decides
-    assert "&lt;b&gt;7&lt;/b&gt;" in shown
+    text = admin.get(learnt).text
+    assert "roved better: the Brier score falls by 0.0500 on 240 documents (p = 0.001)" in text
+    assert 'class="better">0.1500 (0.1000 to 0.3000)</span>' in text
+    assert 'class="worse"' not in text  # only the test decides
+    assert "&lt;b&gt;7&lt;/b&gt;" in text
     assert "1 that were reviewed would be sent" in admin.get(f"{learnt}/activate").text
     assert send(admin, f"{learnt}/activate").status_code == 303
     assert last_action(service) == ("calibration.activated", "Ann")
@@ -344,16 +344,16 @@ def test_learning_is_asked_for_in_a_form(service: Service, admin: Browser, learn
     assert 'id="rates.alpha-fault"' in wrong.text
     assert 'value="60"' in wrong.text
     assert send(admin, here, noise="loud", activate="never").status_code == 422
-    asked = send(admin, here, noise="known", activate="if-better", **typed("10", "0"))
-    assert asked.status_code == 303
-    started = service.services.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
-    assert started.payload["rates"] == [0.1, 0.0]
+    response = send(admin, here, noise="known", activate="if-better", **typed("10", "0"))
+    assert response.status_code == 303
+    job = service.services.jobs.get(SYSTEM, response.headers["location"].rpartition("/")[2])
+    assert job.payload["rates"] == [0.1, 0.0]
 
 
 def test_without_a_model_nothing_is_learnt(admin: Browser) -> None:
-    refused = send(admin, "/board/calibrators", noise="none", activate="never")
-    assert refused.status_code == 422
-    assert 'role="alert"' in refused.text
+    response = send(admin, "/board/calibrators", noise="none", activate="never")
+    assert response.status_code == 422
+    assert 'role="alert"' in response.text
 
 
 # Groups
@@ -418,9 +418,9 @@ def test_every_recorded_act_has_words() -> None:
 def test_the_trail_is_filtered_by_who_what_and_when(service: Service, admin: Browser) -> None:
     service.fix_threshold(0.5)
     ann = service.services.people.all(SYSTEM)[0].id
-    shown = admin.get("/board/audit?action=policy.").text
-    assert '</strong> changed the policy: <a href="/board/audit?subject=' in shown
-    assert "</strong> signed in" not in shown
+    text = admin.get("/board/audit?action=policy.").text
+    assert '</strong> changed the policy: <a href="/board/audit?subject=' in text
+    assert "</strong> signed in" not in text
     mine = admin.get(f"/board/audit?actor={ann}").text
     assert "<strong>Ann</strong> signed in</th>" in mine
     assert "</strong> changed the policy" not in mine

@@ -29,6 +29,6 @@ def test_whoever_opens_the_address_of_a_form_comes_to_the_page_of_its_id(
     browser = Browser(service)
     browser.sign_in()
     address = f"/board/webhooks/{quote(name, safe='')}"
-    opened = browser.get(f"{address}/test")
-    assert (opened.status_code, opened.headers["location"]) == (303, address)
+    response = browser.get(f"{address}/test")
+    assert (response.status_code, response.headers["location"]) == (303, address)
     assert browser.get(address).status_code == 404

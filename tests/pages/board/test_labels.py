@@ -30,9 +30,9 @@ def test_every_label_of_the_model_is_listed_and_found(board: Browser) -> None:
     assert [f">{name}</a></th>" in first for name in (NAMES[0], NAMES[-1])] == [True, False]
     assert 'href="/board/labels?after=50" rel="next">More</a>' in first
     assert ">=risky</a></th>" in board.get(f"{LABELS}?after=50").text
-    found = board.get(f"{LABELS}?query=l059").text
-    assert ">L059</a></th>" in found
-    assert ">L000</a></th>" not in found
+    text = board.get(f"{LABELS}?query=l059").text
+    assert ">L059</a></th>" in text
+    assert ">L000</a></th>" not in text
 
 
 def test_the_template_is_filled_in_and_uploaded(service: Service, board: Browser) -> None:
@@ -43,19 +43,19 @@ def test_the_template_is_filled_in_and_uploaded(service: Service, board: Browser
     filled = (
         template.text.replace("L000,,,", "L000,First,Only if first,H").rstrip() + "\r\nH,,,\r\n"
     )
-    sent = board.send(
+    response = board.send(
         "POST",
         LABELS,
         data={"csrf": board.token(LABELS)},
         files={"file": ("labels.csv", filled.encode("utf-8-sig"), "text/csv")},
     )
-    assert sent.status_code == 303, sent.text
+    assert response.status_code == 303, response.text
     notes = {note.label: note for note in service.services.labels.notes(SYSTEM)}
     assert notes["L000"][1:] == ("First", "Only if first", "H")
     assert "=risky" not in notes  # nothing is said of it
-    shown = board.get(LABELS).text
-    assert "Described: 1 of the model&#39;s 61 labels." in shown
-    assert "1 described label unknown to the model" in shown
+    text = board.get(LABELS).text
+    assert "Described: 1 of the model&#39;s 61 labels." in text
+    assert "1 described label unknown to the model" in text
 
 
 def test_an_empty_form_removes_no_description(service: Service, board: Browser) -> None:
@@ -103,11 +103,11 @@ def test_labels_wait_for_a_lead_with_who_proposed_them_and_where(
 ) -> None:
     assert "No label waits for a lead." in lead.get(LABELS).text
     document = proposed(service, "flood <1>/2")
-    shown = lead.get(LABELS).text
-    assert "No label waits" not in shown
-    assert ">flood &lt;1&gt;/2</a></th>" in shown
-    assert f'href="{document}">the first</a>' in shown
-    assert "Rita" in shown
+    text = lead.get(LABELS).text
+    assert "No label waits" not in text
+    assert ">flood &lt;1&gt;/2</a></th>" in text
+    assert f'href="{document}">the first</a>' in text
+    assert "Rita" in text
     assert "1 proposed label waiting for a lead." in lead.get("/board").text
     for state, there in (("proposed", True), ("retired", False), ("nonsense", True)):
         listed = lead.get(f"{LABELS}?query=flood&state={state}").text.partition(">Catalogue<")[2]
@@ -132,9 +132,9 @@ def test_a_row_counts_documents_and_holds_what_can_be_decided(
 ) -> None:
     proposed(service, "flood")
     service.services.labels.change(SYSTEM, "L001", LabelChange(LabelState.RETIRED), 0)
-    shown = row(lead, query)
-    assert re.findall(rf'action="{LABELS}/(\w+)\?{query.replace("&", "&amp;")}"', shown) == acts
-    assert ('<a href="/documents?final_label=flood' in shown) is (query == "query=flood")
+    text = row(lead, query)
+    assert re.findall(rf'action="{LABELS}/(\w+)\?{query.replace("&", "&amp;")}"', text) == acts
+    assert ('<a href="/documents?final_label=flood' in text) is (query == "query=flood")
     service.person("otto", Role.AUDITOR)
     auditor = Browser(service)
     auditor.sign_in("otto")
@@ -147,10 +147,10 @@ def test_a_decision_in_a_row_leads_back_to_the_list_as_it_was(
     proposed(service, "flod")
     there = f"{LABELS}?query=fl&state=proposed"
     named = {**fields(lead.get(there).text), "name": "flood"}
-    asked = lead.submit(f"{LABELS}/rename?query=fl&state=proposed", named)
-    assert "cannot be undone" in asked.text
-    assert f'href="{there.replace("&", "&amp;")}">Go back</a>' in asked.text
-    done = lead.submit(f"{LABELS}/rename?query=fl", {**named, **fields(asked.text)})
+    response = lead.submit(f"{LABELS}/rename?query=fl&state=proposed", named)
+    assert "cannot be undone" in response.text
+    assert f'href="{there.replace("&", "&amp;")}">Go back</a>' in response.text
+    done = lead.submit(f"{LABELS}/rename?query=fl", {**named, **fields(response.text)})
     assert done.headers["location"] == f"{LABELS}?query=fl&done=label-renamed"
     assert "The label is renamed" in lead.get(done.headers["location"]).text
     assert state_of(service, "flood") is LabelState.ACCEPTED
@@ -161,17 +161,21 @@ def test_a_refused_decision_in_a_row_keeps_the_row_open_with_what_was_typed(
 ) -> None:
     proposed(service, "flood", "gale")
     sent = {**fields(lead.get(f"{LABELS}?query=flood").text), "into": "zzz", "sure": "yes"}
-    refused = lead.submit(f"{LABELS}/merge?state=proposed", sent)
-    _, _, menu = refused.text.partition('<details class="menu" name="menu" open>')
+    response = lead.submit(f"{LABELS}/merge?state=proposed", sent)
+    _, _, menu = response.text.partition('<details class="menu" name="menu" open>')
     menu = menu.partition("</details>")[0]
-    assert (refused.status_code, "Change flood" in menu) == (422, True)
+    assert (response.status_code, "Change flood" in menu) == (422, True)
     assert 'name="into" value="zzz"' in menu
     assert "is not a label" in menu
     assert fields(menu).keys() == {"csrf", "of", "version"}, "a second try is asked about again"
     lead.submit(f"{LABELS}/retire", {**sent, "of": "gale"})
-    changed = lead.submit(f"{LABELS}/rename?query=gale", {**sent, "of": "gale", "name": "storm"})
-    assert changed.status_code == 412
-    assert '<p class="alert">Someone else changed this' in changed.text, "it is not in this list"
+    changed_response = lead.submit(
+        f"{LABELS}/rename?query=gale", {**sent, "of": "gale", "name": "storm"}
+    )
+    assert changed_response.status_code == 412
+    assert '<p class="alert">Someone else changed this' in changed_response.text, (
+        "it is not in this list"
+    )
 
 
 def test_a_lead_accepts_and_retires_a_label_and_offers_it_again(
@@ -184,26 +188,26 @@ def test_a_lead_accepts_and_retires_a_label_and_offers_it_again(
         ("accept", LabelState.ACCEPTED),
     ):
         shown = fields(lead.get(f"{LABELS}/label?label=flood").text)
-        sent = lead.submit(f"{LABELS}/label/{act}", shown)
-        assert (sent.status_code, state_of(service, "flood")) == (303, state)
+        response = lead.submit(f"{LABELS}/label/{act}", shown)
+        assert (response.status_code, state_of(service, "flood")) == (303, state)
     assert lead.submit(f"{LABELS}/label/accept", shown).status_code == 409, "it has changed"
 
 
 def test_a_lead_renames_and_merges_only_after_a_question(service: Service, lead: Browser) -> None:
     document = proposed(service, "flod")
     named = {**fields(lead.get(f"{LABELS}/label?label=flod").text), "name": "L-001"}
-    asked = lead.submit(f"{LABELS}/label/rename", named)
-    assert "spelt almost like L001" in asked.text
-    assert "cannot be undone" in asked.text
+    response = lead.submit(f"{LABELS}/label/rename", named)
+    assert "spelt almost like L001" in response.text
+    assert "cannot be undone" in response.text
     assert state_of(service, "flod") is LabelState.PROPOSED
-    named = {**fields(asked.text), "name": "flood"}
+    named = {**fields(response.text), "name": "flood"}
     assert lead.submit(f"{LABELS}/label/rename", named).status_code == 303
     assert (state_of(service, "flod"), state_of(service, "flood")) == ("merged", "accepted")
     page = lead.get(f"{LABELS}/label?label=flood").text
     nowhere = lead.submit(f"{LABELS}/label/merge", {**fields(page), "into": "zzz", "sure": "yes"})
     assert (nowhere.status_code, "is not a label" in nowhere.text) == (422, True)
-    asked = lead.submit(f"{LABELS}/label/merge", {**fields(page), "into": "L001"})
-    assert lead.submit(f"{LABELS}/label/merge", fields(asked.text)).status_code == 303
+    response = lead.submit(f"{LABELS}/label/merge", {**fields(page), "into": "L001"})
+    assert lead.submit(f"{LABELS}/label/merge", fields(response.text)).status_code == 303
     assert state_of(service, "flood") is LabelState.MERGED
     assert '<span class="label">L001</span>' in lead.get(document).text
     assert "Nothing is left to decide" in lead.get(f"{LABELS}/label?label=flood").text
@@ -213,27 +217,27 @@ def test_labels_of_an_erased_document_are_offered_and_removed_after_a_question(
     service: Service, lead: Browser
 ) -> None:
     prediction = proposed(service, "Quuxword, Jane", "flood").rpartition("/")[2]
-    accepted = fields(lead.get(f"{LABELS}/label?label=flood").text)
-    lead.submit(f"{LABELS}/label/accept", accepted)
+    accepted_fields = fields(lead.get(f"{LABELS}/label?label=flood").text)
+    lead.submit(f"{LABELS}/label/accept", accepted_fields)
     assert "May name a person" not in lead.get(LABELS).text
     service.services.texts.erase(SYSTEM, prediction_id=prediction)
     offered = lead.get(LABELS).text.partition("May name a person")[2].partition(">Proposed<")[0]
     assert ("Quuxword, Jane" in offered, "flood" in offered) == (True, False)
     page = lead.get(f"{LABELS}/label?label=Quuxword%2C+Jane").text
-    asked = lead.submit(f"{LABELS}/label/forget", fields(page))
-    assert "cannot be undone" in asked.text
+    response = lead.submit(f"{LABELS}/label/forget", fields(page))
+    assert "cannot be undone" in response.text
     assert state_of(service, "Quuxword, Jane") is LabelState.PROPOSED
-    done = lead.submit(f"{LABELS}/label/forget", fields(asked.text))
+    done = lead.submit(f"{LABELS}/label/forget", fields(response.text))
     assert done.status_code == 303
-    shown = lead.get(done.headers["location"]).text
-    assert ("The label is removed." in shown, "Quuxword" in shown) == (True, False)
+    text = lead.get(done.headers["location"]).text
+    assert ("The label is removed." in text, "Quuxword" in text) == (True, False)
     life = lead.get(f"/documents/{prediction}").text
     assert "Quuxword" not in life
 
 
 def test_only_leads_and_administrators_decide(service: Service, lead: Browser) -> None:
     proposed(service, "flood")
-    sent = fields(lead.get(f"{LABELS}/label?label=flood").text)
+    sent_fields = fields(lead.get(f"{LABELS}/label?label=flood").text)
     for login, role in (("otto", Role.AUDITOR), ("ben", Role.REVIEWER)):
         service.person(login, role)
         browser = Browser(service)
@@ -241,7 +245,7 @@ def test_only_leads_and_administrators_decide(service: Service, lead: Browser) -
         page = browser.get(f"{LABELS}/label?label=flood")
         assert page.status_code == (200 if role is Role.AUDITOR else 403)
         assert "Rename it" not in page.text
-        sent["csrf"] = browser.token("/")
-        assert browser.submit(f"{LABELS}/label/accept", sent).status_code == 403
+        sent_fields["csrf"] = browser.token("/")
+        assert browser.submit(f"{LABELS}/label/accept", sent_fields).status_code == 403
     assert state_of(service, "flood") is LabelState.PROPOSED
     assert "keeps its name" in lead.get(f"{LABELS}/label?label=L000").text

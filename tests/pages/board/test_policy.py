@@ -76,8 +76,8 @@ def test_who_may_not_change_the_policy_reads_all_of_it(service: Service, role: R
 def unfolded(page: str) -> list[tuple[str, bool]]:
     """Each disclosure under *Advanced*, and whether it is open."""
     form = page.partition('action="/board/policy/preview"')[2]
-    found = re.findall(r'<details class="more[^"]*"( open)?>\s*<summary>(.*?)</summary>', form)
-    return [(re.sub("<[^>]*>", "", summary), bool(is_open)) for is_open, summary in found]
+    matches = re.findall(r'<details class="more[^"]*"( open)?>\s*<summary>(.*?)</summary>', form)
+    return [(re.sub("<[^>]*>", "", summary), bool(is_open)) for is_open, summary in matches]
 
 
 def test_what_an_expert_sets_is_folded_until_it_differs_or_is_wrong(
@@ -101,9 +101,9 @@ def test_what_an_expert_sets_is_folded_until_it_differs_or_is_wrong(
 def test_a_link_fills_the_form_and_changes_nothing(service: Service, admin: Browser) -> None:
     page = admin.get(f"{HERE}?threshold.value=0.55&target_accuracy=91&risk=50").text
     assert "Nothing has changed yet." in page
-    sent = fields(page)
+    sent_fields = fields(page)
     names = ("threshold.mode", "threshold.value", "target_accuracy", "risk")
-    assert [sent[name] for name in names] == [["fixed"], ["0.55"], ["91"], ["10"]]
+    assert [sent_fields[name] for name in names] == [["fixed"], ["0.55"], ["91"], ["10"]]
     assert service.services.policy.get(SYSTEM).fixed_threshold is None
     assert "Nothing has changed yet." not in admin.get(HERE).text
 
@@ -115,14 +115,14 @@ def test_a_preview_compares_what_is_sent_with_the_target(
     service: Service, admin: Browser, right: int, checked: int, says: str
 ) -> None:
     for place in range(checked):
-        made = service.predict(f"0.9{place:02}").json()
+        body = service.predict(f"0.9{place:02}").json()
         labels = ["a", "b"] if place < right else ["z"]
-        path = f"/v1/predictions/{made['id']}/outcome"
+        path = f"/v1/predictions/{body['id']}/outcome"
         service.post(path, by="client", json={"labels": labels, "source": "s"})
     typed = {"target_accuracy": ["80"], "threshold.mode": ["fixed"], "threshold.value": ["0.8"]}
-    shown = admin.submit(f"{HERE}/preview", fields(admin.get(HERE).text) | typed).text
+    text = admin.submit(f"{HERE}/preview", fields(admin.get(HERE).text) | typed).text
     target = '<th scope="row">Target</th><td>95 %: not proved</td><td class="then">80 %: '
-    assert f"{target}{says}</td>" in shown
+    assert f"{target}{says}</td>" in text
 
 
 def test_a_rule_on_a_misspelt_label_names_the_nearest(service: Service, admin: Browser) -> None:
@@ -136,12 +136,12 @@ def test_a_rule_on_a_misspelt_label_names_the_nearest(service: Service, admin: B
 
 
 def test_a_policy_survives_its_form(service: Service, admin: Browser) -> None:
-    stored = service.services.policy.change(SYSTEM, CHANGE, None)
-    sent = fields(admin.get(HERE).text)
-    change = wanted(typed(stored))
+    policy = service.services.policy.change(SYSTEM, CHANGE, None)
+    sent_fields = fields(admin.get(HERE).text)
+    change = wanted(typed(policy))
     assert change == CHANGE.__class__(**{**vars(CHANGE), "rules": [*change.rules]})
-    assert change.as_policy("x", stored.created_at, "y").rules == stored.rules
-    answer = admin.submit(f"{HERE}/preview", sent)
+    assert change.as_policy("x", policy.created_at, "y").rules == policy.rules
+    answer = admin.submit(f"{HERE}/preview", sent_fields)
     assert answer.status_code == 200
     assert "this is the current policy" in answer.text
 
@@ -153,10 +153,10 @@ def test_segments_are_typed_and_shown(service: Service, admin: Browser) -> None:
         "segment_by": ["site"],
         "most_segments": ["3"],
     }
-    shown = admin.submit(f"{HERE}/preview", sent).text
-    assert '<th scope="row">Segments by</th><td>none</td><td><strong>site</strong></td>' in shown
-    assert '<th scope="row">Segments, at most</th><td>10</td><td><strong>3</strong></td>' in shown
-    assert admin.submit(HERE, fields(shown, 0)).status_code == 303
+    text = admin.submit(f"{HERE}/preview", sent).text
+    assert '<th scope="row">Segments by</th><td>none</td><td><strong>site</strong></td>' in text
+    assert '<th scope="row">Segments, at most</th><td>10</td><td><strong>3</strong></td>' in text
+    assert admin.submit(HERE, fields(text, 0)).status_code == 303
     assert service.services.policy.get(SYSTEM).segment_by == SegmentBy("site", most=3)
     page = admin.get(HERE).text
     assert "Segments by site" in page
@@ -177,8 +177,11 @@ def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: 
     assert "2 (66.7 %)" in shown
     assert "tried 0.5" in shown, "in the figure"
     assert service.services.policy.get(SYSTEM).fixed_threshold is None
-    saved = admin.submit(HERE, fields(shown, 0))
-    assert (saved.status_code, saved.headers["location"]) == (303, f"{HERE}?done=policy-saved")
+    response = admin.submit(HERE, fields(shown, 0))
+    assert (response.status_code, response.headers["location"]) == (
+        303,
+        f"{HERE}?done=policy-saved",
+    )
     policy = service.services.policy.get(SYSTEM)
     assert (policy.fixed_threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
     assert "not certified" in admin.get(HERE).text
@@ -218,9 +221,9 @@ def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(
 
 
 def test_rates_that_together_exceed_everything_are_refused_at_their_field(admin: Browser) -> None:
-    sent = fields(admin.get(HERE).text)
-    sent |= {"audit.certification_rate": ["60"], "audit.training_rate": ["50"]}
-    answer = admin.submit(f"{HERE}/preview", sent)
+    sent_fields = fields(admin.get(HERE).text)
+    sent_fields |= {"audit.certification_rate": ["60"], "audit.training_rate": ["50"]}
+    answer = admin.submit(f"{HERE}/preview", sent_fields)
     assert answer.status_code == 422
     assert 'id="audit.training_rate-fault"' in answer.text
 
@@ -233,8 +236,8 @@ def test_a_rate_while_nothing_is_sent_is_set_and_left_empty_again(
             "audit.certification_rate": ["10"],
             "audit.ramp_up_rate": [given],
         }
-        shown = admin.submit(f"{HERE}/preview", sent).text
-        assert admin.submit(HERE, fields(shown, 0)).status_code == 303
+        text = admin.submit(f"{HERE}/preview", sent).text
+        assert admin.submit(HERE, fields(text, 0)).status_code == 303
         assert service.services.policy.get(SYSTEM).audits.ramp_up_rate == stored
     sent |= {"audit.ramp_up_rate": ["5"]}
     answer = admin.submit(f"{HERE}/preview", sent)
@@ -245,12 +248,12 @@ def test_a_rate_while_nothing_is_sent_is_set_and_left_empty_again(
 def test_a_threshold_that_was_raised_is_explained() -> None:
     proof = certification(0.8)
     found = SimpleNamespace(certification=SimpleNamespace(get=lambda *_: proof))
-    policy, raised = (
+    policy, raised_policy = (
         first_policy(START).with_gate(GateState(ALL, threshold, proof.id))
         for threshold in (0.8, 0.85)
     )
     assert retested(found, policy, ADMIN) is None  # type: ignore[arg-type]
-    says = retested(found, raised, ADMIN)  # type: ignore[arg-type]
+    says = retested(found, raised_policy, ADMIN)  # type: ignore[arg-type]
     assert says == "The certificate also proves 0.8, but audits since then speak against it."
 
 
@@ -262,11 +265,15 @@ def test_a_rule_that_no_page_wrote_is_refused(admin: Browser, rule: str) -> None
 
 def test_a_rule_is_added_and_another_one_dropped(service: Service, admin: Browser) -> None:
     service.services.policy.change(SYSTEM, CHANGE, None)
-    sent = fields(admin.get(HERE).text)
-    sent["rule"] = sent["rule"][1:]
-    sent |= {"new_kind": ["metadata"], "new_field": ["source"], "new_labels": ["7\nmail\ntrue"]}
-    shown = admin.submit(f"{HERE}/preview", sent).text
-    assert admin.submit(HERE, fields(shown, 0)).status_code == 303
+    sent_fields = fields(admin.get(HERE).text)
+    sent_fields["rule"] = sent_fields["rule"][1:]
+    sent_fields |= {
+        "new_kind": ["metadata"],
+        "new_field": ["source"],
+        "new_labels": ["7\nmail\ntrue"],
+    }
+    text = admin.submit(f"{HERE}/preview", sent_fields).text
+    assert admin.submit(HERE, fields(text, 0)).status_code == 303
     rules = service.services.policy.get(SYSTEM).rules
     assert [rule.name for rule in rules] == [
         "night", "at most", "a requires", "exactly one", "metadata source",
@@ -277,9 +284,9 @@ def test_a_rule_is_added_and_another_one_dropped(service: Service, admin: Browse
 def test_the_parents_of_labels_are_required_by_one_choice(service: Service, admin: Browser) -> None:
     service.services.labels.describe(SYSTEM, "label,parent\nc,\na,c")
     sent = fields(admin.get(HERE).text) | {"new_kind": ["parents"]}
-    shown = admin.submit(f"{HERE}/preview", sent).text
-    assert "A set with a label but without its parent in the catalogue goes to a person." in shown
-    assert admin.submit(HERE, fields(shown, 0)).status_code == 303
+    text = admin.submit(f"{HERE}/preview", sent).text
+    assert "A set with a label but without its parent in the catalogue goes to a person." in text
+    assert admin.submit(HERE, fields(text, 0)).status_code == 303
     (rule,) = service.services.policy.get(SYSTEM).rules
     assert rule.holds_back(frozenset("a"), {})
     assert (
@@ -291,11 +298,11 @@ def test_the_parents_of_labels_are_required_by_one_choice(service: Service, admi
 def test_a_change_that_was_overtaken_is_not_made_and_not_lost(
     service: Service, admin: Browser
 ) -> None:
-    shown = admin.submit(
+    text = admin.submit(
         f"{HERE}/preview",
         fields(admin.get(HERE).text) | {"threshold.mode": ["fixed"], "threshold.value": ["0.5"]},
     ).text
-    mine = fields(shown, 0)
+    mine = fields(text, 0)
     service.services.policy.change(SYSTEM, CHANGE, None)
     late = admin.submit(HERE, mine)
     assert late.status_code == 412
@@ -313,28 +320,26 @@ def test_a_certified_policy_without_a_certificate_says_that_it_sends_nothing(
     service.fix_threshold(0.5)
     service.predict("0.9")
     sent = fields(admin.get(HERE).text) | {"threshold.mode": ["certified"]}
-    shown = admin.submit(f"{HERE}/preview", sent).text
-    assert "nothing would be sent until there is one" in shown
+    text = admin.submit(f"{HERE}/preview", sent).text
+    assert "nothing would be sent until there is one" in text
 
 
 def test_a_policy_that_checks_contradict_says_so_first_and_takes_a_reason(
     service: Service, admin: Browser
 ) -> None:
     for place in range(40):
-        made = service.predict(f"0.9{place:02}").json()
+        body = service.predict(f"0.9{place:02}").json()
         service.post(
-            f"/v1/predictions/{made['id']}/outcome",
+            f"/v1/predictions/{body['id']}/outcome",
             by="client",
             json={"labels": ["z"], "source": "s"},
         )
     sent = fields(admin.get(HERE).text) | {"threshold.mode": ["fixed"], "threshold.value": ["0.8"]}
-    shown = admin.submit(f"{HERE}/preview", sent).text
-    assert re.search(
-        r"Effect of your changes</h2>\s*<p class=.alert.>This misses the target", shown
-    )
-    refused = admin.submit(HERE, fields(shown, 0))
-    assert refused.status_code == 422
-    assert "Give a reason, or change the threshold." in refused.text
-    kept = fields(refused.text, 0) | {"reason": ["a drill"]}
+    text = admin.submit(f"{HERE}/preview", sent).text
+    assert re.search(r"Effect of your changes</h2>\s*<p class=.alert.>This misses the target", text)
+    response = admin.submit(HERE, fields(text, 0))
+    assert response.status_code == 422
+    assert "Give a reason, or change the threshold." in response.text
+    kept = fields(response.text, 0) | {"reason": ["a drill"]}
     assert admin.submit(HERE, kept).status_code == 303
     assert service.services.policy.get(SYSTEM).fixed_threshold == 0.8

@@ -25,18 +25,18 @@ def half(*, honest: bool, n: int = N) -> CalibrationMeasures:
     """Return what a report says of confidences."""
     draw = np.random.default_rng(5)
     confidence = draw.uniform(0.2, 0.95, n)
-    agreed = draw.random(n) < (confidence if honest else confidence**3)
-    return measure(confidence, ReviewOutcomes.of(agreed.astype(float)))
+    mask = draw.random(n) < (confidence if honest else confidence**3)
+    return measure(confidence, ReviewOutcomes.of(mask.astype(float)))
 
 
 @pytest.fixture(scope="module")
 def report() -> CalibrationReport:
-    compared = CalibratorComparison.tested(N, 0.01, 0.2)
+    comparison = CalibratorComparison.tested(N, 0.01, 0.2)
     return replace(
         calibration_report(),
         before=half(honest=False),
         after=half(honest=True),
-        comparison=compared,
+        comparison=comparison,
     )
 
 
@@ -89,9 +89,9 @@ def test_too_few_rows_are_told_with_how_many_it_takes(report: CalibrationReport)
 def test_one_paired_test_decides_sentence_and_colour(
     report: CalibrationReport, gain: float, p_value: float, says: str, better: bool | None
 ) -> None:
-    compared = CalibratorComparison.tested(400, gain, p_value)
-    assert compared.sentence.startswith(f"{says}: the Brier score ")
-    brier, *others = measures(replace(report, comparison=compared))
+    comparison = CalibratorComparison.tested(400, gain, p_value)
+    assert comparison.sentence.startswith(f"{says}: the Brier score ")
+    brier, *others = measures(replace(report, comparison=comparison))
     assert brier.better is better
     assert len(others) == 3
     assert {one.better for one in others} == {None}

@@ -45,8 +45,8 @@ def test_a_stranger_is_sent_to_sign_in(service: Service) -> None:
 def test_auditors_are_offered_no_change_and_leads_those_of_labels(
     service: Service, address: str, role: Role
 ) -> None:
-    shown = browser_of(service, role).get(address).text
-    main = shown.partition("<main")[2].partition("</main>")[0]
+    text = browser_of(service, role).get(address).text
+    main = text.partition("<main")[2].partition("</main>")[0]
     decides = address == LABELS and role is Role.LEAD
     assert ('method="post"' in main) is decides
 
@@ -85,9 +85,9 @@ def test_only_administrators_change_anything_and_only_from_pages_of_ours(service
 
 
 def test_the_first_page_leads_to_every_section(admin: Browser) -> None:
-    shown = admin.get("/board").text
+    text = admin.get("/board").text
     for one in SECTIONS:
-        assert f'<a href="{one.address}">{one.name}</a>' in shown.partition("</nav>\n<div")[2]
+        assert f'<a href="{one.address}">{one.name}</a>' in text.partition("</nav>\n<div")[2]
         assert set(one.needed) <= set(Permission)
 
 
@@ -102,17 +102,17 @@ def test_a_lead_reads_what_concerns_them_and_how_the_newest_calibrator_did(
     service.person("lea", Role.LEAD)
     lead = Browser(service)
     lead.sign_in("lea")
-    shown = lead.get("/board").text
-    assert "You can read all of it" not in shown
+    text = lead.get("/board").text
+    assert "You can read all of it" not in text
     for name in ("Breaker", "Calibrators", "Groups"):
-        assert f">{name}</a></dt>" in shown
-    assert "None has been trained on reviews yet." in shown
+        assert f">{name}</a></dt>" in text
+    assert "None has been trained on reviews yet." in text
     with service.database() as transaction:
-        registered = model()
-        transaction.models.add(registered)
+        registered_model = model()
+        transaction.models.add(registered_model)
         comparison = CalibratorComparison.tested(1840, 0.022, 0.0001)
         report = replace(calibration_report(), comparison=comparison)
-        transaction.calibrations.add(replace(calibration(registered), report=report))
+        transaction.calibrations.add(replace(calibration(registered_model), report=report))
     assert "The newest: proved better, not active." in lead.get("/board").text
 
 
@@ -121,14 +121,14 @@ def test_the_first_page_says_what_somebody_should_look_at(service: Service, admi
     assert "None is active, so nothing can be predicted." in empty
     service.fix_threshold(0.8)
     service.services.keys.create(SYSTEM, "old <b>", Role.CLIENT, expires_at=soon())
-    failed = replace(job("export"), state=JobState.FAILED, error="disk full", finished_at=START)
+    failed_job = replace(job("export"), state=JobState.FAILED, error="disk full", finished_at=START)
     with service.database() as transaction:
-        transaction.jobs.enqueue(failed)
-    shown = admin.get("/board").text
-    assert "Threshold: 0.8, fixed by hand, not certified." in shown
-    assert "old &lt;b&gt; expires on" in shown
-    assert "The last failure was on" in shown
-    assert '<h2 id="needy">3 things need you</h2>' in shown
+        transaction.jobs.enqueue(failed_job)
+    text = admin.get("/board").text
+    assert "Threshold: 0.8, fixed by hand, not certified." in text
+    assert "old &lt;b&gt; expires on" in text
+    assert "The last failure was on" in text
+    assert '<h2 id="needy">3 things need you</h2>' in text
 
 
 def soon() -> datetime:

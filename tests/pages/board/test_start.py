@@ -49,8 +49,8 @@ def answer(service: Service, *labels: str) -> str:
     task = service.post("/v1/reviews/claim", by="reviewer").json()
     headers = {"If-Match": f'"{task["version"]}"'}
     path = f"/v1/reviews/{task['id']}/complete"
-    done = service.post(path, by="reviewer", json={"labels": labels}, headers=headers)
-    assert done.json()["agreed"] is None
+    response = service.post(path, by="reviewer", json={"labels": labels}, headers=headers)
+    assert response.json()["agreed"] is None
     prediction_id: str = task["prediction_id"]
     return prediction_id
 
@@ -77,18 +77,18 @@ def test_a_newcomer_meets_what_to_do_before_figures(service: Service, owner: Bro
 def test_labels_are_typed_or_uploaded_and_people_can_give_them(
     service: Service, owner: Browser
 ) -> None:
-    done = add(owner, "grain\nwheat")
-    assert "The labels are added" in owner.get(done.headers["location"]).text
+    response = add(owner, "grain\nwheat")
+    assert "The labels are added" in owner.get(response.headers["location"]).text
     file = {"file": ("labels.txt", b"\xef\xbb\xbfrye\r\n\r\n", "text/plain")}
     owner.send("POST", f"{START}/labels", files=file, data={"csrf": owner.token(START)})
-    found = service.get("/v1/labels", by="reviewer").json()["items"]
-    assert [label["label"] for label in found] == ["grain", "rye", "wheat"]
+    items = service.get("/v1/labels", by="reviewer").json()["items"]
+    assert [label["label"] for label in items] == ["grain", "rye", "wheat"]
 
 
 def test_a_faulty_list_is_shown_again_with_its_lines(service: Service, owner: Browser) -> None:
-    refused = add(owner, "grain\nGrain")
-    assert refused.status_code == 422
-    assert "spelt almost like &#39;grain&#39; on line 1" in refused.text
+    response = add(owner, "grain\nGrain")
+    assert response.status_code == 422
+    assert "spelt almost like &#39;grain&#39; on line 1" in response.text
     assert service.get("/v1/labels", by="reviewer").json()["items"] == []
 
 
@@ -123,8 +123,8 @@ def parquet() -> bytes:
 def test_texts_of_any_readable_file_wait_for_a_person(
     service: Service, owner: Browser, name: str, content: bytes, form: dict[str, str]
 ) -> None:
-    said = upload(service, owner, name, content, **form)
-    assert "<dt>Documents</dt><dd>2</dd>" in said
+    response = upload(service, owner, name, content, **form)
+    assert "<dt>Documents</dt><dd>2</dd>" in response
     assert waiting(service) == ["wheat rose, again", "rye fell"]
 
 
@@ -142,30 +142,30 @@ def test_texts_of_any_readable_file_wait_for_a_person(
 def test_a_file_that_cannot_be_read_adds_nothing_and_is_named(
     service: Service, owner: Browser, name: str, content: bytes, why: str
 ) -> None:
-    said = upload(service, owner, name, content)
-    assert why in said
-    assert "/tmp" not in said, "where the server kept it is nobody's business"
+    response = upload(service, owner, name, content)
+    assert why in response
+    assert "/tmp" not in response, "where the server kept it is nobody's business"
     assert waiting(service) == []
 
 
 def test_an_empty_text_is_refused_and_the_others_are_taken(
     service: Service, owner: Browser
 ) -> None:
-    said = upload(service, owner, "a.jsonl", b'{"text": ""}\n{"text": "rye fell"}\n')
-    assert "1 of 2 documents refused" in said
+    response = upload(service, owner, "a.jsonl", b'{"text": ""}\n{"text": "rye fell"}\n')
+    assert "1 of 2 documents refused" in response
     assert waiting(service) == ["rye fell"]
 
 
 def test_nobody_else_may_bring_texts_and_no_other_page(service: Service, owner: Browser) -> None:
-    refused = owner.send("POST", TEXTS, files={"texts": ("a.txt", b"rye")}, data={"csrf": "x"})
-    assert refused.status_code == 403
+    response = owner.send("POST", TEXTS, files={"texts": ("a.txt", b"rye")}, data={"csrf": "x"})
+    assert response.status_code == 403
     service.person("lea", Role.LEAD)
     lead = Browser(service)
     lead.sign_in("lea")
-    sent = lead.send(
+    sent_response = lead.send(
         "POST", TEXTS, files={"texts": ("a.txt", b"rye")}, data={"csrf": lead.token("/account")}
     )
-    assert sent.status_code == 403
+    assert sent_response.status_code == 403
     assert waiting(service) == []
 
 
@@ -213,12 +213,12 @@ def test_the_page_says_how_good_the_models_are_and_what_more_answers_bring(
         gain=Gain(200, 0.004, 0.021),
     )
     monkeypatch.setattr(Retraining, "learning", lambda *_: learning)
-    said = owner.get(START).text
-    assert "right in 150 of 196 documents drawn at random, 76.5 %" in said
-    assert "The next 200 answers will probably bring 0.4 to 2.1 points." in said
-    assert "2 labels with fewer than 10 examples" in said
-    assert "rye (0), grain (1)" in said
-    assert "A model of 392 answers is registered; nothing suggests on the desk yet." in said
+    text = owner.get(START).text
+    assert "right in 150 of 196 documents drawn at random, 76.5 %" in text
+    assert "The next 200 answers will probably bring 0.4 to 2.1 points." in text
+    assert "2 labels with fewer than 10 examples" in text
+    assert "rye (0), grain (1)" in text
+    assert "A model of 392 answers is registered; nothing suggests on the desk yet." in text
     soon_done = replace(learning, gain=Gain(200, 0.0, 0.014))
     monkeypatch.setattr(Retraining, "learning", lambda *_: soon_done)
     assert "less than 1.5 points: you may stop." in owner.get(START).text

@@ -25,9 +25,9 @@ def test_the_first_failure_is_on_the_board_and_on_the_start_page(service: Servic
     for page in ("/board/webhooks", "/"):
         assert "failed and is retried" not in browser.get(page).text
     hooks.record([(parcel.delivery, ReceiverResponse(START, 0.1, 500))])
-    said = "1 message failed and is retried"
+    text = "1 message failed and is retried"
     for page in ("/board/webhooks", f"/board/webhooks/{hook.id}", "/board", "/"):
-        assert said in browser.get(page).text, page
+        assert text in browser.get(page).text, page
     service.person("lea", Role.LEAD)
-    assert said not in signed_in(service, "lea").get("/").text, "nothing that leads may not see"
+    assert text not in signed_in(service, "lea").get("/").text, "nothing that leads may not see"
     assert "1, 1 of them failing." in browser.get("/board").text

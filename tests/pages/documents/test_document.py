@@ -35,29 +35,29 @@ def test_another_models_answer_is_shown_beside_the_text_or_without_one(
     for document in ({"text": "so it <is> fine", **answer}, {"labels": ["c"]}):
         body = {"document": document}
         made = service.post("/v1/predictions", by="client", json=body).json()
-        shown = browser.get(f"/documents/{made['id']}").text
+        text = browser.get(f"/documents/{made['id']}").text
         told = service.get(f"/v1/documents/{made['id']}", by="lead").json()
         if "text" in document:
-            assert "it &lt;is&gt;" in shown
-            assert '<mark class="for" dir="auto">so</mark> (strong)' in shown
-            assert '<mark class="against" dir="auto">fine</mark> (moderate)' in shown
-            assert "1.5" not in shown
-            before, folded, _ = shown.partition("<summary>Words for and against each label")
+            assert "it &lt;is&gt;" in text
+            assert '<mark class="for" dir="auto">so</mark> (strong)' in text
+            assert '<mark class="against" dir="auto">fine</mark> (moderate)' in text
+            assert "1.5" not in text
+            before, folded, _ = text.partition("<summary>Words for and against each label")
             assert folded, "the words are folded"
             assert ">What happened</h2>" in before
-            assert "&lt;a&gt; 0.25; b 1" in shown
+            assert "&lt;a&gt; 0.25; b 1" in text
             assert told["scores"] == answer["scores"]
         else:
-            assert "came without its text" in shown
+            assert "came without its text" in text
             assert told["labels"] == ["c"]
             assert "scores" not in told
 
 
 def test_a_document_tells_who_said_what_about_it(service: Service, browser: Browser) -> None:
     address = reviewed(service, ["a"])
-    listed = browser.get("/documents?state=contradicted").text
-    assert f'<a href="{address}">note &lt;17&gt;</a>' in listed
-    assert "1 document" in listed
+    text = browser.get("/documents?state=contradicted").text
+    assert f'<a href="{address}">note &lt;17&gt;</a>' in text
+    assert "1 document" in text
     shown = browser.get(address).text
     happened = shown[shown.index("What happened") :]
     events = re.findall(r'<th scope="row">(.*?)</th>', happened, re.DOTALL)
@@ -72,14 +72,14 @@ def test_a_lead_reopens_a_document_with_a_reason(service: Service, browser: Brow
     service.fix_threshold(0.8)
     address = f"/documents/{service.predict('0.9').json()['id']}"
     form = {"csrf": browser.token(address), "reason": " "}
-    refused = browser.submit(f"{address}/reopen", form)
-    assert refused.status_code == 422
-    assert "Enter a value." in refused.text
+    response = browser.submit(f"{address}/reopen", form)
+    assert response.status_code == 422
+    assert "Enter a value." in response.text
     done = browser.submit(f"{address}/reopen", {**form, "reason": "see <page 2>"})
     assert (done.status_code, done.headers["Location"]) == (303, address)
-    shown = browser.get(address).text
-    assert "see &lt;page 2&gt;" in shown
-    assert f'action="{address}/reopen"' not in shown, "a review is open"
+    text = browser.get(address).text
+    assert "see &lt;page 2&gt;" in text
+    assert f'action="{address}/reopen"' not in text, "a review is open"
     again = browser.submit(f"{address}/reopen", {**form, "reason": "twice"})
     assert "a reviewer decides again" in again.text
     service.person("ben", Role.REVIEWER)

@@ -18,9 +18,9 @@ from tests.kit.edge import Service
 
 def test_an_empty_list_says_so(browser: Browser) -> None:
     assert "No document has been sent to the service yet." in browser.get("/documents").text
-    shown = browser.get("/documents?text=fever").text
-    assert "No document matches." in shown
-    assert 'value="fever"' in shown
+    text = browser.get("/documents?text=fever").text
+    assert "No document matches." in text
+    assert 'value="fever"' in text
 
 
 @pytest.mark.parametrize(
@@ -40,16 +40,16 @@ def test_a_filter_that_cannot_match_is_refused_at_its_field(
     response = browser.get(f"/documents?{query}")
     assert response.status_code == 200
     name = query.partition("=")[0] if "&" not in query else "confidence_to"
-    shown = re.search(rf'id="{name}-fault">([^<]*)<', response.text)
-    assert shown is not None
-    assert fault in shown[1]
+    match = re.search(rf'id="{name}-fault">([^<]*)<', response.text)
+    assert match is not None
+    assert fault in match[1]
     assert "<table" not in response.text
 
 
 def chips(page: str) -> list[tuple[str, str]]:
     """The filters in use, and the address without each."""
-    found = re.findall(r'<li><a href="([^"]*)">([^<]*)<span class="unseen">: remove</span>', page)
-    return [(html.unescape(words), html.unescape(address)) for address, words in found]
+    matches = re.findall(r'<li><a href="([^"]*)">([^<]*)<span class="unseen">: remove</span>', page)
+    return [(html.unescape(words), html.unescape(address)) for address, words in matches]
 
 
 def test_each_filter_in_use_can_be_removed(service: Service, browser: Browser) -> None:
@@ -78,9 +78,9 @@ def test_a_link_can_narrow_a_list_by_what_the_form_does_not_ask(
     service: Service, browser: Browser
 ) -> None:
     service.predict("0.5")
-    shown = browser.get("/documents?client_id=nobody&state=waiting").text
-    assert ("only of one client", "/documents?state=waiting") in chips(shown)
-    assert '<input type="hidden" name="client_id" value="nobody">' in shown
+    text = browser.get("/documents?client_id=nobody&state=waiting").text
+    assert ("only of one client", "/documents?state=waiting") in chips(text)
+    assert '<input type="hidden" name="client_id" value="nobody">' in text
 
 
 def test_the_address_keeps_every_filter() -> None:
@@ -90,25 +90,25 @@ def test_the_address_keeps_every_filter() -> None:
 def test_the_address_keeps_filters_of_several_values(service: Service, browser: Browser) -> None:
     ids = [service.predict(each).json()["id"] for each in ("0.5", "0.6", "0.7")]
     search = f"label=a&label=b%2Cc&id={ids[0]}&id={ids[1]}&prioritized=false"
-    shown = browser.get(f"/documents?{search}").text
-    assert "No document matches." in shown
+    text = browser.get(f"/documents?{search}").text
+    assert "No document matches." in text
     for name, value in (("label", "a"), ("label", "b,c"), ("id", ids[0]), ("id", ids[1])):
-        assert re.search(f'<input[^>]* name="{name}"[^>]* value="{value}"', shown), value
-    assert '<option value="false" selected>not ahead</option>' in shown
+        assert re.search(f'<input[^>]* name="{name}"[^>]* value="{value}"', text), value
+    assert '<option value="false" selected>not ahead</option>' in text
     query = f"label=a&id={ids[0]}&id={ids[1]}"
-    shown = browser.get(f"/documents?{query}").text
-    assert shown.count('<th scope="row">') == 2
-    assert f'action="/documents?{html.escape(query)}"' in shown
-    (csv, _) = re.findall(r'href="(/v1/[^"]+)"', shown)
+    text = browser.get(f"/documents?{query}").text
+    assert text.count('<th scope="row">') == 2
+    assert f'action="/documents?{html.escape(query)}"' in text
+    (csv, _) = re.findall(r'href="(/v1/[^"]+)"', text)
     assert "note 0.7" not in browser.get(html.unescape(csv)).text
 
 
 def test_people_are_chosen_by_name(service: Service, browser: Browser) -> None:
     ann = service.person("ann", Role.REVIEWER)
-    shown = browser.get(f"/documents?reviewer={ann}&assigned_to=gone").text
-    assert f'<option value="{ann}" selected>Ann</option>' in shown
-    assert '<option value="gone" selected>gone</option>' in shown
-    assert ("Submitted by: Ann", "/documents?assigned_to=gone") in chips(shown)
+    text = browser.get(f"/documents?reviewer={ann}&assigned_to=gone").text
+    assert f'<option value="{ann}" selected>Ann</option>' in text
+    assert '<option value="gone" selected>gone</option>' in text
+    assert ("Submitted by: Ann", "/documents?assigned_to=gone") in chips(text)
     assert "selected>me</option>" in browser.get("/documents?assigned_to=me").text
 
 
@@ -127,8 +127,8 @@ def test_a_row_of_a_figure_leads_to_as_many_documents_as_it_counts(
     counted = [row["sent"] + row["audited"] + row["reviewed"] for row in rows]
     assert sum(counted) == 4
     for link, expected in zip(links, counted, strict=True):
-        shown = browser.get(link).text
-        assert shown.count('<th scope="row">') == expected, link
+        text = browser.get(link).text
+        assert text.count('<th scope="row">') == expected, link
 
 
 def test_what_a_page_finds_can_be_exported(service: Service, browser: Browser) -> None:
@@ -190,34 +190,34 @@ def source_of(shown: str) -> str:
 def test_rows_of_an_open_list_change_in_place(service: Service, browser: Browser) -> None:
     for confidence in ("0.5", "0.6"):
         service.predict(confidence)
-    shown = browser.get("/documents?state=waiting").text
-    assert shown.count("waits for review") == 4  # and the filter and its chip
+    text = browser.get("/documents?state=waiting").text
+    assert text.count("waits for review") == 4  # and the filter and its chip
     task = service.post("/v1/reviews/claim", by="reviewer").json()
     version = {"If-Match": str(task["version"])}
     path = f"/v1/reviews/{task['id']}/complete"
     service.post(path, by="reviewer", json={"labels": ["c"]}, headers=version)
-    rows = browser.get(source_of(shown)).text
+    rows = browser.get(source_of(text)).text
     assert rows.count('<th scope="row">') == 2
     assert rows.count("waits for review") == 1
     assert "contradicted" in rows
     assert '<span class="sub"><span class="label">c</span>' in rows
     assert "on this page now" not in rows
-    assert source_of(rows) == source_of(shown)
+    assert source_of(rows) == source_of(text)
 
 
 def test_an_open_list_counts_other_documents_and_takes_no_blind_review(
     service: Service, browser: Browser
 ) -> None:
-    shown = browser.get("/documents?state=waiting").text
-    assert 'data-live="30"' in shown
+    text = browser.get("/documents?state=waiting").text
+    assert 'data-live="30"' in text
     plan = AuditPlan(certification_rate=1.0)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=plan)
     service.services.policy.change(SYSTEM, change, None)
     service.predict("0.9")
-    changed = browser.get(source_of(shown)).text
-    assert "1 other document is on this page now." in changed
-    assert 'href="/documents?state=waiting"' in changed
-    assert "0.9" not in changed
+    changed_text = browser.get(source_of(text)).text
+    assert "1 other document is on this page now." in changed_text
+    assert 'href="/documents?state=waiting"' in changed_text
+    assert "0.9" not in changed_text
     lead = next(each for each in service.services.people.all(SYSTEM) if each.login == "lea")
     task = service.services.queue.claim(Caller(lead.id, lead.name, lead.role))
     assert task is not None

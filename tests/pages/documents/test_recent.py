@@ -42,8 +42,8 @@ def test_a_late_correction_is_sent_and_nobody_else_makes_it(service: Service, an
     assert wrong.status_code == 422
     assert "“x” is in no list." in wrong.text
     assert browser.submit(address, form).status_code == 303
-    shown = browser.get(address).text
-    assert '<span class="label">b</span> <span class="label">c</span>' in shown
+    text = browser.get(address).text
+    assert '<span class="label">b</span> <span class="label">c</span>' in text
     (*_, sent) = service.get("/v1/outbox", by="client").json()["items"]
     assert (sent["type"], sent["data"]["labels"]) == ("document.corrected", ["b", "c"])
     service.person("ben", Role.REVIEWER)
@@ -59,10 +59,10 @@ def test_an_audit_that_is_corrected_stays_the_evidence_and_looks_like_any_review
     service.services.policy.change(SYSTEM, policy, None)
     address = answered(service, ann, "a", "b")
     browser = browsing(service)
-    shown = browser.get(address).text
-    assert "audit" not in shown
+    text = browser.get(address).text
+    assert "audit" not in text
     assert "keep your first answer" in plain
-    assert "keep your first answer" in shown
+    assert "keep your first answer" in text
     form = {"csrf": browser.token(address), "labels": "a", "reason": "page 2"}
     assert browser.submit(address, form).status_code == 303
     prediction = address.rpartition("/")[2]
@@ -76,25 +76,25 @@ def test_what_somebody_else_decides_is_not_corrected(service: Service, ann: Call
     lead = Caller(service.person("lea", Role.LEAD), "lea", Role.LEAD)
     service.services.answers.reopen(lead, address.rpartition("/")[2], "the patient called")
     browser = browsing(service)
-    shown = browser.get(address).text
-    assert "a reviewer decides again. It waits in the queue. You cannot correct" in shown
-    assert "Correct your answer" not in shown
+    text = browser.get(address).text
+    assert "a reviewer decides again. It waits in the queue. You cannot correct" in text
+    assert "Correct your answer" not in text
     form = {"csrf": browser.token("/"), "labels": "b", "reason": "late"}
-    refused = browser.submit(address, form)
-    assert refused.status_code == 422
-    assert "a reviewer decides again" in refused.text
+    response = browser.submit(address, form)
+    assert response.status_code == 422
+    assert "a reviewer decides again" in response.text
     service.clock.advance(minutes=1)
     task = service.services.queue.claim(lead)
     assert task is not None
     assert "It is being read." in browser.get(address).text
     service.services.reviews.complete(lead, task.id, ["b"], None, task.version)
-    shown = browser.get(address).text
-    assert "Another person decided on this document." in shown
-    assert '<dt>You missed</dt><dd><span class="label">b</span> </dd>' in shown
-    assert '<dt>Too many</dt><dd><span class="label">a</span> </dd>' in shown
-    listed = browser.get("/recent").text
-    assert "You missed: b. Too many: a." in listed
-    assert "Lea" not in listed, "roles are told, and no names"
+    text = browser.get(address).text
+    assert "Another person decided on this document." in text
+    assert '<dt>You missed</dt><dd><span class="label">b</span> </dd>' in text
+    assert '<dt>Too many</dt><dd><span class="label">a</span> </dd>' in text
+    listed_text = browser.get("/recent").text
+    assert "You missed: b. Too many: a." in listed_text
+    assert "Lea" not in listed_text, "roles are told, and no names"
 
 
 def test_a_blind_answer_is_not_compared_before_the_lead_has_decided(
@@ -113,8 +113,8 @@ def test_a_blind_answer_is_not_compared_before_the_lead_has_decided(
     task = service.services.queue.claim(lead)
     assert task is not None
     service.services.reviews.complete(lead, task.id, ["a", "b"], None, task.version)
-    closed = browser.get(address).text
-    assert "A lead decided." in closed
+    text = browser.get(address).text
+    assert "A lead decided." in text
     assert "You missed: a, b. Too many: c." in browser.get("/recent").text
 
 
@@ -124,19 +124,19 @@ def test_a_reviewer_and_a_lead_talk_about_a_document(service: Service, ann: Call
     lead = browsing(service, "lea")
     page = address.replace("/recent/", "/documents/")
     form = {"csrf": lead.token(page), "text": "why not <b>?", "kind": "flagged"}
-    refused = lead.submit(f"{page}/comments", {**form, "text": " "})
-    assert refused.status_code == 422
-    assert "Enter a value." in refused.text
+    response = lead.submit(f"{page}/comments", {**form, "text": " "})
+    assert response.status_code == 422
+    assert "Enter a value." in response.text
     assert lead.submit(f"{page}/comments", form).status_code == 303
     assert ">note 0.9</a>" in lead.get("/documents?state=flagged").text
     browser = browsing(service)
     assert f'<a href="{address}#comments" dir="auto">note 0.9</a>: 1 new' in browser.get("/").text
     assert browser.get("/desk/progress").json()["comments"] == 1
     service.clock.advance(seconds=1)
-    shown = browser.get(address).text
+    text = browser.get(address).text
     assert browser.get("/desk/progress").json()["comments"] == 0
-    assert "why not &lt;b&gt;?" in shown
-    thread = re.search(r'name="thread" value="([^"]+)"', shown)
+    assert "why not &lt;b&gt;?" in text
+    thread = re.search(r'name="thread" value="([^"]+)"', text)
     assert thread is not None
     reply = {
         "csrf": browser.token(address), "text": "no fever", "kind": "resolved", "thread": thread[1],
@@ -152,14 +152,14 @@ def test_a_late_correction_adds_a_label_once_known_ones_like_it_were_shown(
     address = answered(service, ann, "a")
     browser = browsing(service)
     form = {"csrf": browser.token(address), "labels": "a\r\nB", "reason": "new code", "add": "yes"}
-    asked = browser.submit(address, form)
-    assert asked.status_code == 422
-    assert "“B” is in no list. Is “b” meant?" in asked.text
-    assert 'name="seen" value="B"' in asked.text
+    response = browser.submit(address, form)
+    assert response.status_code == 422
+    assert "“B” is in no list. Is “b” meant?" in response.text
+    assert 'name="seen" value="B"' in response.text
     again = {**form, "seen": "B", "missing": "yes"}
     unticked = {name: value for name, value in again.items() if name != "add"}
     assert browser.submit(address, unticked).status_code == 422
     assert browser.submit(address, again).status_code == 303
-    shown = browser.get(address).text
-    assert '<span class="label">a label that is in no list</span>' in shown
-    assert re.search(r'name="missing"[^>]* checked', shown)
+    text = browser.get(address).text
+    assert '<span class="label">a label that is in no list</span>' in text
+    assert re.search(r'name="missing"[^>]* checked', text)

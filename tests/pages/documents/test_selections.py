@@ -24,9 +24,9 @@ def waiting(service: Service, *confidences: str) -> list[str]:
 def said(response: httpx.Response) -> str:
     """Return what a page says came of a form."""
     assert response.status_code == 200
-    told = r'<div class="(?:done|note)" role="status">(.*?)</div>'
-    found = re.search(told, response.text, re.DOTALL)
-    return re.sub("<[^>]*>", " ", html.unescape(found[1])).strip()
+    text = r'<div class="(?:done|note)" role="status">(.*?)</div>'
+    match = re.search(text, response.text, re.DOTALL)
+    return re.sub("<[^>]*>", " ", html.unescape(match[1])).strip()
 
 
 def test_ticked_documents_are_assigned_and_put_first(service: Service, browser: Browser) -> None:
@@ -35,8 +35,8 @@ def test_ticked_documents_are_assigned_and_put_first(service: Service, browser: 
     assert said(press(browser, "assign", id=[first, second], assignee=ben)) == (
         "2 documents assigned to Ben."
     )
-    shown = browser.get("/documents?state=waiting").text
-    assert shown.count("assigned to Ben") == 2
+    text = browser.get("/documents?state=waiting").text
+    assert text.count("assigned to Ben") == 2
     assert said(press(browser, "prioritize", all="yes", listed=[other])) == (
         "1 document put first in the queue."
     )
@@ -49,10 +49,10 @@ def test_what_an_action_does_not_fit_is_named_with_the_reason(
 ) -> None:
     service.fix_threshold(0.8)
     sent, open_one = waiting(service, "0.9", "0.3")
-    told = said(press(browser, "reopen", id=[sent, open_one], why="new rule"))
-    assert told.startswith("1 document sent back to review.")
-    assert "1 document stayed unchanged" in told
-    assert "note 0.3 : " in told
+    text = said(press(browser, "reopen", id=[sent, open_one], why="new rule"))
+    assert text.startswith("1 document sent back to review.")
+    assert "1 document stayed unchanged" in text
+    assert "note 0.3 : " in text
 
 
 @pytest.mark.parametrize(
@@ -68,20 +68,20 @@ def test_an_action_that_cannot_be_meant_changes_nothing_and_keeps_the_ticks(
     service: Service, browser: Browser, given: dict[str, str], fault: str
 ) -> None:
     (made,) = waiting(service, "0.3")
-    refused = press(browser, **{**given, **({"id": made} if "id" in given else {})})
-    assert refused.status_code == 422
-    assert "Nothing was changed." in refused.text
-    assert fault in refused.text
-    assert (f'value="{made}" checked' in refused.text) == ("id" in given)
+    response = press(browser, **{**given, **({"id": made} if "id" in given else {})})
+    assert response.status_code == 422
+    assert "Nothing was changed." in response.text
+    assert fault in response.text
+    assert (f'value="{made}" checked' in response.text) == ("id" in given)
 
 
 def test_what_was_changed_before_a_refusal_is_said(
     service: Service, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("setwise.service.pages.documents.selections.MOST_CHANGED", 1)
-    refused = press(browser, "prioritize", id=[*waiting(service, "0.3"), "?"])
-    assert refused.status_code == 422
-    assert "Only 1 document was changed." in refused.text
+    response = press(browser, "prioritize", id=[*waiting(service, "0.3"), "?"])
+    assert response.status_code == 422
+    assert "Only 1 document was changed." in response.text
 
 
 def test_many_documents_are_changed_after_a_question_and_only_those_it_counted(
@@ -89,11 +89,11 @@ def test_many_documents_are_changed_after_a_question_and_only_those_it_counted(
 ) -> None:
     ids = waiting(service, *(f"0.{n}" for n in range(30, 42)))
     at = "/documents?state=waiting&confidence_to=0.41"
-    asked = press(browser, "prioritize", at=at, matching="yes").text
-    assert "11 documents will be put first in the queue." in asked
+    text = press(browser, "prioritize", at=at, matching="yes").text
+    assert "11 documents will be put first in the queue." in text
     assert ">ahead in the queue" not in browser.get("/documents").text
     waiting(service, "0.35")
-    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', asked))
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', text))
     assert set(fields["id"].split(",")) == set(ids[:11])
     told = said(browser.submit(html.unescape(at), fields))
     assert told == "11 documents put first in the queue."
@@ -104,9 +104,9 @@ def test_a_search_that_finds_too_much_changes_nothing(
 ) -> None:
     monkeypatch.setattr("setwise.service.services.documents.selections.MOST_FOUND", 1)
     waiting(service, "0.3", "0.4")
-    refused = press(browser, "prioritize", matching="yes")
-    assert refused.status_code == 422
-    assert "Narrow the filters." in refused.text
+    response = press(browser, "prioritize", matching="yes")
+    assert response.status_code == 422
+    assert "Narrow the filters." in response.text
 
 
 def test_a_selection_is_exported(service: Service, browser: Browser) -> None:
@@ -130,9 +130,9 @@ def test_who_only_reads_may_export_and_change_nothing(service: Service) -> None:
     auditor, reviewer = Browser(service), Browser(service)
     auditor.sign_in("ada")
     reviewer.sign_in("ann")
-    shown = auditor.get("/documents").text
-    assert 'value="file:jsonl"' in shown
-    assert 'value="prioritize"' not in shown
+    text = auditor.get("/documents").text
+    assert 'value="file:jsonl"' in text
+    assert 'value="prioritize"' not in text
     assert press(auditor, "file:jsonl", id=made).status_code == 303
     assert press(auditor, "prioritize", id=made).status_code == 403
     form = {"csrf": reviewer.token("/desk"), "act": "file:csv", "id": made}

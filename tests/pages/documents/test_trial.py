@@ -21,9 +21,9 @@ def tried(browser: Browser, text: str) -> httpx.Response:
 def test_a_text_is_tried_without_a_trace(service: Service, browser: Browser) -> None:
     service.fix_threshold(0.8)
     assert '<a href="/try">Try</a>' in browser.get("/").text
-    shown = tried(browser, "0.9").text
-    assert "Sent automatically: its confidence, 0.9, reaches the threshold of 0.8." in shown
-    assert "Label sets" in shown
+    text = tried(browser, "0.9").text
+    assert "Sent automatically: its confidence, 0.9, reaches the threshold of 0.8." in text
+    assert "Label sets" in text
     assert "is below the threshold" in tried(browser, "0.7").text
     assert service.get("/v1/predictions", by="admin").json()["items"] == []
 
@@ -33,10 +33,10 @@ def test_a_text_that_cannot_be_tried_is_refused_and_stays(
 ) -> None:
     assert "is empty" in tried(browser, " ").text
     service.predictors.predictor = None
-    refused = tried(browser, "<fever>")
-    assert refused.status_code == 422
-    assert "&lt;fever&gt;</textarea>" in refused.text
-    assert "No model is active" in refused.text
+    response = tried(browser, "<fever>")
+    assert response.status_code == 422
+    assert "&lt;fever&gt;</textarea>" in response.text
+    assert "No model is active" in response.text
 
 
 def test_an_example_is_the_text_of_the_newest_document_that_has_one(
@@ -60,12 +60,12 @@ def test_an_external_model_is_shown_with_what_its_confidences_are_worth(
     assert "Too few documents have been checked to tell: it takes 50." in browser.get("/try").text
     for number in range(60):
         right = number % 6 > 0
-        made = service.predict("0.9" if right else "0.3").json()
-        outcome = {"labels": made["labels"] if right else ["d"], "source": "billing"}
-        service.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=outcome)
-    shown = browser.get("/try").text
-    assert re.search(r"Ranks well \(AUROC 1\.000, [^)]+\), but its numbers are off", shown)
-    assert "From 60 of the last 5,000 documents." in shown
+        body = service.predict("0.9" if right else "0.3").json()
+        outcome = {"labels": body["labels"] if right else ["d"], "source": "billing"}
+        service.post(f"/v1/predictions/{body['id']}/outcome", by="client", json=outcome)
+    text = browser.get("/try").text
+    assert re.search(r"Ranks well \(AUROC 1\.000, [^)]+\), but its numbers are off", text)
+    assert "From 60 of the last 5,000 documents." in text
 
 
 def test_who_tries_a_text_is_given_no_audit_that_is_open(service: Service) -> None:
@@ -81,6 +81,6 @@ def test_who_tries_a_text_is_given_no_audit_that_is_open(service: Service) -> No
     caller = Caller(lea, "lea", Role.LEAD)
     assert service.services.queue.claim(caller) is None
     service.predict("0.6")
-    claimed = service.services.queue.claim(caller)
-    assert claimed is not None
+    task = service.services.queue.claim(caller)
+    assert task is not None
     assert tried(browser, "0.6").status_code == 422

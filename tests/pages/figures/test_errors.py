@@ -11,12 +11,12 @@ def reports(**answers: int) -> list[GroupReport]:
     """Return groups with so many answers about right sets, and as many about wrong ones."""
     groups = [name for name, n in answers.items() for _ in range(2 * n)]
     right = [place % 2 == 0 for place in range(len(groups))]
-    found = estimate_noise(groups, groups, right, right).groups
+    found_groups = estimate_noise(groups, groups, right, right).groups
     return [
         GroupReport(
             AnnotatorGroup(name, name.title(), None, 1, START, "ann"),
-            found[name],
-            found[name].findings,
+            found_groups[name],
+            found_groups[name].findings,
         )
         for name in answers
     ]

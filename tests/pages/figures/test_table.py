@@ -41,10 +41,10 @@ def test_a_spreadsheet_takes_no_text_for_a_formula() -> None:
 @pytest.mark.parametrize("kind", [Kind.NUMBER, Kind.SHARE, Kind.HOURS, Kind.CONFIDENCE])
 @given(value=st.floats(0, 1))
 def test_no_number_is_written_with_an_exponent(kind: Kind, value: float) -> None:
-    written = kind.write(value)
-    assert not re.search(r"e[-+]?\d|nan|inf|-0", written), written
+    text = kind.write(value)
+    assert not re.search(r"e[-+]?\d|nan|inf|-0", text), text
     if kind in {Kind.SHARE, Kind.CONFIDENCE} and 0 < value < 1:
-        assert written not in {"0", "1", "0 %", "0.0 %", "100 %", "100.0 %"}
+        assert text not in {"0", "1", "0 %", "0.0 %", "100 %", "100.0 %"}
 
 
 def test_hours_are_written_as_people_say_them() -> None:

@@ -66,13 +66,13 @@ def test_a_method_finds_most_sets_and_says_what_it_yields(name, monkeypatch):
         entry = PAPER_METHODS[name]
         quick = replace(entry, make=partial(entry.make, **QUICK[name]), grid={})
         monkeypatch.setitem(PAPER_METHODS, name, quick)
-    found = run(name).metrics
-    assert found.set_accuracy > 0.6  # the commonest set has a share of .25
-    assert found.precision_at_1 > 0.9
-    assert (found.oracle_accuracy is not None) == (PAPER_METHODS[name].yields == "joint")
-    assert found.intervals["set_accuracy"][0] <= found.set_accuracy
-    assert found.train_cpu_seconds > 0
-    assert found.brier < 0.25
+    metrics = run(name).metrics
+    assert metrics.set_accuracy > 0.6  # the commonest set has a share of .25
+    assert metrics.precision_at_1 > 0.9
+    assert (metrics.oracle_accuracy is not None) == (PAPER_METHODS[name].yields == "joint")
+    assert metrics.intervals["set_accuracy"][0] <= metrics.set_accuracy
+    assert metrics.train_cpu_seconds > 0
+    assert metrics.brier < 0.25
 
 
 @pytest.mark.parametrize("name", ["ml-knn", "pcc"])
@@ -151,5 +151,5 @@ def test_neighbour_counts_are_bayes_rule_on_counts():
     # Neighbours with the label: 1, 1 and 0 of those that have it, 2, 1 and 1 of the others.
     posterior = {0: 2 / (2 + 1), 1: 3 / (3 + 3), 2: 1 / (1 + 2)}
     for place, count in ((0.05, 2), (5.16, 1), (5.0, 0)):
-        found = model.predict(csr_array([[place]])).scores
-        np.testing.assert_allclose(found, posterior[count])
+        scores = model.predict(csr_array([[place]])).scores
+        np.testing.assert_allclose(scores, posterior[count])

@@ -107,10 +107,10 @@ def test_integer_weights_equal_repeated_documents() -> None:
     counts = np.random.default_rng(0).integers(0, 4, size=80)
     rows = np.repeat(np.arange(80), counts)
     settings = {"alpha": 0.02, "l1_ratio": 0.5, "tol": 1e-14}
-    weighted, _ = fit_gate(sp.csc_array(X), targets, sample_weight=counts.astype(float), **settings)
-    repeated, _ = fit_gate(sp.csc_array(X[rows]), targets[rows], **settings)
+    gate, _ = fit_gate(sp.csc_array(X), targets, sample_weight=counts.astype(float), **settings)
+    repeated_gate, _ = fit_gate(sp.csc_array(X[rows]), targets[rows], **settings)
     np.testing.assert_allclose(
-        log_probabilities(weighted, X), log_probabilities(repeated, X), atol=1e-5
+        log_probabilities(gate, X), log_probabilities(repeated_gate, X), atol=1e-5
     )
 
 

@@ -38,14 +38,14 @@ def test_marginals_of_a_support_equal_enumeration_and_ignore_factors() -> None:
     rng = np.random.default_rng(1)
     support = distinct_sets(csr_array((rng.uniform(size=(12, 5)) < 0.4).astype(np.uint8)))
     log_p = support_log_probabilities(log_weights, logits, support)
-    found = support_sized_marginals(log_p, support)
+    marginals = support_sized_marginals(log_p, support)
     dense = support.toarray()
     p = np.exp(log_p) / np.exp(log_p).sum(axis=1, keepdims=True)
-    for pair, (label, size) in enumerate(zip(found.labels, found.sizes, strict=True)):
+    for pair, (label, size) in enumerate(zip(marginals.labels, marginals.sizes, strict=True)):
         holds = (dense[:, label] == 1) & (dense.sum(axis=1) == size)
-        np.testing.assert_allclose(found.P[:, pair], p[:, holds].sum(axis=1), atol=1e-12)
-    shifted = support_sized_marginals(log_p - 700.0, support)
-    np.testing.assert_allclose(shifted.P, found.P)
+        np.testing.assert_allclose(marginals.P[:, pair], p[:, holds].sum(axis=1), atol=1e-12)
+    shifted_marginals = support_sized_marginals(log_p - 700.0, support)
+    np.testing.assert_allclose(shifted_marginals.P, marginals.P)
 
 
 def test_each_frequent_pair_gets_its_own_isotonic_curve() -> None:
@@ -59,10 +59,10 @@ def test_each_frequent_pair_gets_its_own_isotonic_curve() -> None:
     P = (truth**2) * (np.arange(2)[None, :] == which[:, None])
     marginals = as_marginals(P, [(0, 1), (1, 1)], 2)
     calibrator = SizedMarginalCalibrator().fit(marginals, csr_array(Y))
-    calibrated, p_empty = calibrator.transform(marginals)
-    own = calibrated.P[rows, which]
+    calibrated_marginals, p_empty = calibrator.transform(marginals)
+    own = calibrated_marginals.P[rows, which]
     assert np.abs(own - truth[rows, which]).mean() < 0.03
-    np.testing.assert_allclose(p_empty, np.maximum(1.0 - calibrated.P.sum(axis=1), 0.0))
+    np.testing.assert_allclose(p_empty, np.maximum(1.0 - calibrated_marginals.P.sum(axis=1), 0.0))
     # The curve is monotone, whatever comes in.
     grid = as_marginals(np.repeat(np.linspace(-1, 2, 301)[:, None], 2, axis=1), [(0, 1), (1, 1)], 2)
     assert (np.diff(calibrator.transform(grid)[0].P, axis=0) >= 0).all()
@@ -93,8 +93,8 @@ def test_calibration_of_true_marginals_changes_little() -> None:
     Y = rng.uniform(size=(n, 5)) < expit(logits[np.arange(n), component])
     marginals = marginals_of(log_weights, logits)
     calibrator = SizedMarginalCalibrator().fit(marginals, csr_array(Y.astype(np.uint8)))
-    calibrated, p_empty = calibrator.transform(marginals)
-    assert np.abs(calibrated.P - marginals.P).mean() < 0.02
+    calibrated_marginals, p_empty = calibrator.transform(marginals)
+    assert np.abs(calibrated_marginals.P - marginals.P).mean() < 0.02
     assert p_empty.mean() == pytest.approx((~Y.any(axis=1)).mean(), abs=0.03)
     exact = maximise_expected_f1(
         product_weights=np.exp(log_weights), product_marginals=expit(logits)
