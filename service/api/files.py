@@ -10,7 +10,14 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute, check_charset
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, Need, ServicesOf, needs
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    EdgeOf,
+    Need,
+    ServicesOf,
+    caller_of,
+    needs,
+)
 from setwise.service.api.http.idempotency import REPLAYED
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import Json, answering, headers
@@ -82,9 +89,9 @@ _TO_EXPORT = tuple(dict.fromkeys(chain.from_iterable(PERMISSIONS_TO_EXPORT.value
 class _ToExport(Need):
     """What a caller needs depends on what is exported."""
 
-    async def __call__(self, _request: Request, caller: CallerOf) -> None:
+    async def __call__(self, request: Request) -> None:
         """Raise `Forbidden` for a caller that may not export this."""
-        what = _request.path_params["what"]
+        what, caller = request.path_params["what"], await caller_of(request)
         caller.require(*PERMISSIONS_TO_EXPORT.get(what, self.permissions))
 
 

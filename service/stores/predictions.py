@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
+    Column,
     Connection,
-    Row,
     RowMapping,
+    Select,
     bindparam,
     delete,
     exists,
@@ -64,6 +64,21 @@ _MOST_VERSIONS = 10_000
 _INSERT, _INSERT_KEYS = insert(predictions), insert(idempotency_keys)
 
 
+def _unsent(key: Column[Any]) -> Select[Any]:
+    """Return the query for what was posted with known keys and not sent."""
+    column = predictions.c
+    # Only what its index holds: a form may have come thousands of times.
+    query = select(column.client_id, key, column.confidence).distinct().limit(_MOST_VERSIONS)
+    return query.where(
+        key.in_(bindparam("known", expanding=True)),
+        column.decision == Decision.REVIEW.value,
+        column.created_at >= bindparam("since"),
+    )
+
+
+_NAMED, _ALIKE = _unsent(predictions.c.document_id), _unsent(predictions.c.cluster)
+
+
 class IdempotencyKeyTaken(Exception):
     """Another request used the same key first; the transaction has failed."""
 
@@ -115,19 +130,8 @@ class PredictionStore(Store):
         since: datetime,
     ) -> list[Version]:
         """Return what any client posted with these ids or of these clusters and was not sent."""
-        column = predictions.c
-        kept = (column.decision == Decision.REVIEW.value, column.created_at >= since)
-
-        def posted(
-            key: ColumnElement[Any], known: Collection[object]
-        ) -> Sequence[Row[str, Any, float]]:
-            # Only what its index holds: a form may have come thousands of times.
-            query = select(column.client_id, key, column.confidence).distinct()
-            query = query.where(key.in_(known), *kept).limit(_MOST_VERSIONS)
-            return self._connection.execute(query).all()
-
-        named = posted(column.document_id, names)
-        alike = posted(column.cluster, clusters)
+        named = self._connection.execute(_NAMED, {"known": names, "since": since})
+        alike = self._connection.execute(_ALIKE, {"known": clusters, "since": since})
         return [
             *(Version(client, name, None, confidence) for client, name, confidence in named),
             *(Version(client, None, cluster, confidence) for client, cluster, confidence in alike),

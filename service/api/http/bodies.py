@@ -106,9 +106,9 @@ class GuardedRoute(APIRoute):
         async def handle_guarded(received: Request) -> Response:
             if for_callers:
                 _check_once(received, "Authorization")
-                caller = await caller_of(received)
+                await caller_of(received)
                 for need in needs:
-                    await need(received, caller)
+                    await need(received)
             _check_once(received, "Content-Type", "Idempotency-Key")
             return await handle(received)
 

@@ -160,8 +160,9 @@ class Need:
     leads: bool = False
     """Whether the caller must lead reviewers besides."""
 
-    async def __call__(self, _request: Request, caller: CallerOf) -> None:
+    async def __call__(self, request: Request) -> None:
         """Raise `Forbidden` for a caller without the permissions."""
+        caller = await caller_of(request)
         caller.require(*self.permissions)
         if self.leads and Permission.REPORT not in PERMISSIONS[caller.role]:
             raise Forbidden("Only leads and administrators may do this.")
