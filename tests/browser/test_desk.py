@@ -35,14 +35,14 @@ CASES = Path(__file__).parent.parent / "models/data/words.json"
 
 
 @pytest.fixture
-def arrived(site: Site) -> list[str]:
+def task_ids(site: Site) -> list[str]:
     """Let some documents come in; give the ids of their tasks."""
     return [site.come_in(Document(f"note {n}", text)) for n, text in enumerate(TEXTS)]
 
 
 @pytest.fixture
-def desk(sign_in: Callable[..., Page], arrived: list[str]) -> Page:
-    return opened(sign_in, arrived[0])
+def desk(sign_in: Callable[..., Page], task_ids: list[str]) -> Page:
+    return opened(sign_in, task_ids[0])
 
 
 def opened(sign_in: Callable[..., Page], task_id: str, login: str = "reviewer") -> Page:
@@ -171,32 +171,32 @@ def test_a_day_by_keyboard_alone(desk: Page, site: Site) -> None:
 
 @pytest.mark.parametrize("reason", ["page 2 is missing", "2 pages are missing", "  x 1"])
 def test_a_typed_skip_reason_skips_one_document_with_that_reason(
-    desk: Page, site: Site, arrived: list[str], reason: str
+    desk: Page, site: Site, task_ids: list[str], reason: str
 ) -> None:
     desk.keyboard.press("s")
     desk.keyboard.type(reason)
     desk.keyboard.press("Enter")
     desk.keyboard.press("s")  # too soon to be meant for the next document
-    expect(desk.locator("#work")).not_to_have_attribute("data-task", arrived[0])
+    expect(desk.locator("#work")).not_to_have_attribute("data-task", task_ids[0])
     expect(desk.locator("#undo-text")).to_contain_text(f"Skipped note 0: {reason.strip()}")
     expect(desk.get_by_role("dialog")).to_be_hidden()
-    assert [skip.reason for skip in site.task(arrived[0]).skips] == [reason.strip()]
+    assert [skip.reason for skip in site.task(task_ids[0]).skips] == [reason.strip()]
     assert not site.task(shown(desk)).skips
 
 
 @pytest.mark.parametrize("blank", ["", "  "])
-def test_a_skip_without_a_reason_is_not_sent(desk: Page, arrived: list[str], blank: str) -> None:
+def test_a_skip_without_a_reason_is_not_sent(desk: Page, task_ids: list[str], blank: str) -> None:
     desk.keyboard.press("s")
     desk.keyboard.type(blank)
     desk.keyboard.press("Enter")
     expect(desk.locator("#skip-reason")).to_be_focused()
-    assert shown(desk) == arrived[0]
+    assert shown(desk) == task_ids[0]
 
 
 def test_undo_takes_back_a_skip_and_a_later_before_the_decision_before_them(
-    desk: Page, site: Site, arrived: list[str]
+    desk: Page, site: Site, task_ids: list[str]
 ) -> None:
-    first, second, third, _ = arrived
+    first, second, third, _ = task_ids
     press(desk, "1")
     desk.keyboard.press("s")
     desk.keyboard.type("torn")
@@ -215,7 +215,7 @@ def test_undo_takes_back_a_skip_and_a_later_before_the_decision_before_them(
     assert site.task(first).decision is None
 
 
-def test_a_key_that_an_input_method_takes_is_no_command(desk: Page, arrived: list[str]) -> None:
+def test_a_key_that_an_input_method_takes_is_no_command(desk: Page, task_ids: list[str]) -> None:
     for key in ("s", "l", "1", "Enter"):
         desk.evaluate(
             "key => document.querySelector('#text').dispatchEvent(new KeyboardEvent('keydown', "
@@ -226,15 +226,15 @@ def test_a_key_that_an_input_method_takes_is_no_command(desk: Page, arrived: lis
     desk.keyboard.press("/")
     desk.locator("#pick").dispatch_event("keydown", {"key": "Enter", "isComposing": True})
     expect(desk.locator("#pick")).to_be_focused()
-    assert shown(desk) == arrived[0]
+    assert shown(desk) == task_ids[0]
 
 
 def test_none_fits_empties_the_set_and_a_missing_label_keeps_it(
-    desk: Page, site: Site, arrived: list[str]
+    desk: Page, site: Site, task_ids: list[str]
 ) -> None:
     desk.keyboard.press("m")
     press(desk, "Enter")
-    decision = decided(desk, site, arrived[0])
+    decision = decided(desk, site, task_ids[0])
     assert {*decision.labels} == {"court", "storm", UNNAMED}
     second = shown(desk)
     desk.keyboard.press("n")
@@ -403,15 +403,15 @@ def test_an_answer_that_got_lost_is_asked_for_again(
 
 
 def test_who_is_faster_than_the_server_sees_every_document_once(
-    sign_in: Callable[..., Page], context: BrowserContext, arrived: list[str], site: Site
+    sign_in: Callable[..., Page], context: BrowserContext, task_ids: list[str], site: Site
 ) -> None:
     def late(route: Route) -> None:
         time.sleep(0.6)
         route.continue_()
 
     context.route("**/desk/next", late)
-    page = opened(sign_in, arrived[0])
-    for task_id, following in itertools.pairwise(arrived):
+    page = opened(sign_in, task_ids[0])
+    for task_id, following in itertools.pairwise(task_ids):
         page.keyboard.press("1")
         expect(page.locator("#work")).to_have_attribute("data-task", following)
         settle(page)
@@ -479,7 +479,7 @@ def test_one_document_in_two_browsers_is_submitted_once(
 
 
 def test_markup_and_scripts_of_any_direction_in_labels_are_text(
-    sign_in: Callable[..., Page], context: BrowserContext, arrived: list[str]
+    sign_in: Callable[..., Page], context: BrowserContext, task_ids: list[str]
 ) -> None:
     labels = ["<img src=x onerror=\"document.title='owned'\">", "תווית عربي", "👩‍⚕️ & <b>bold</b>"]
 
@@ -492,7 +492,7 @@ def test_markup_and_scripts_of_any_direction_in_labels_are_text(
         route.fulfill(response=answer, json=item)
 
     context.route("**/desk/next", relabelled)
-    page = opened(sign_in, arrived[0])
+    page = opened(sign_in, task_ids[0])
     for label in labels:
         expect(page.locator("#chips .chip", has_text=label)).to_be_visible()
     expect(page.locator("#cards .label").first).to_contain_text(labels[1])

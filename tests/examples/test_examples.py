@@ -22,7 +22,7 @@ Answer = Callable[[str, Any], object]
 
 
 @pytest.fixture
-def served(service: Service) -> httpx.Client:
+def client(service: Service) -> httpx.Client:
     """Return a client of a service that reads another model's answers."""
     service.predictors.predictor = LoadedPredictor(start_external(sorted(LABELS)))  # type: ignore[assignment]  # instead of a fake
 
@@ -89,10 +89,10 @@ def stored(service: Service) -> list[Any]:
 
 
 def test_a_scikit_learn_classifier_sends_probabilities(
-    service: Service, served: httpx.Client, new: Path, tmp_path: Path,
+    service: Service, client: httpx.Client, new: Path, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    run("scikit_learn_classifier", served, write_documents(tmp_path / "old.jsonl", 60, seed=1), new)
+    run("scikit_learn_classifier", client, write_documents(tmp_path / "old.jsonl", 60, seed=1), new)
     assert capsys.readouterr().out.count("review") == 6
     assert {len(one.answer["scores"]) for one in stored(service)} == {len(LABELS)}
     assert all(one.text for one in stored(service))
@@ -110,7 +110,7 @@ RECORDED = (
 
 
 def test_a_language_model_sends_its_label_sets(
-    service: Service, served: httpx.Client, new: Path, vocabulary: Path,
+    service: Service, client: httpx.Client, new: Path, vocabulary: Path,
     stand_in: Callable[[Answer], str], capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     def answer(path: str, body: Any) -> object:
@@ -118,7 +118,7 @@ def test_a_language_model_sends_its_label_sets(
         return {"choices": [{"message": {"content": said}} for said in RECORDED]}
 
     with httpx.Client(base_url=stand_in(answer)) as llm:
-        run("llm_answers", served, llm, vocabulary, new)
+        run("llm_answers", client, llm, vocabulary, new)
     assert capsys.readouterr().out.count("review ['court']") == 6
     sets = [["court"], ["court", "music"], [], ["court"]]
     assert [[x["labels"] for x in one.answer["candidates"]] for one in stored(service)] == [
@@ -127,7 +127,7 @@ def test_a_language_model_sends_its_label_sets(
 
 
 def test_an_endpoint_of_the_open_inference_protocol_sends_scores(
-    service: Service, served: httpx.Client, new: Path, vocabulary: Path,
+    service: Service, client: httpx.Client, new: Path, vocabulary: Path,
     stand_in: Callable[[Answer], str], capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     row = [0.9, 0.001, 0.5, 0.002, 0.003, 0.004]
@@ -138,7 +138,7 @@ def test_an_endpoint_of_the_open_inference_protocol_sends_scores(
         output = {"name": "p", "datatype": "FP32", "shape": [n, len(row)], "data": row * n}
         return {"model_name": "topics", "outputs": [output]}
 
-    run("open_inference", served, stand_in(answer), "topics", vocabulary, new)
+    run("open_inference", client, stand_in(answer), "topics", vocabulary, new)
     assert capsys.readouterr().out.count("review") == 6
     assert all(
         one.answer == {"scores": dict(zip(sorted(LABELS), row, strict=True))}

@@ -43,7 +43,7 @@ def tiny(**parameters: object) -> SetClassifier:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> SetClassifier:
+def classifier() -> SetClassifier:
     return tiny().fit(TEXTS, LISTS)
 
 
@@ -52,17 +52,24 @@ def words() -> sp.csr_matrix:
     return CountVectorizer().fit_transform(TEXTS)
 
 
-def test_texts_with_label_lists_give_sets_confidences_and_marginals(fitted) -> None:
+def test_texts_with_label_lists_give_sets_confidences_and_marginals(classifier) -> None:
     new = ["judge verdict appeal", "orbit rocket gale hail"]
-    assert fitted.predict_set(new) == [("court",), ("space", "storm")]
-    matrix = fitted.predict(new)
+    assert classifier.predict_set(new) == [("court",), ("space", "storm")]
+    matrix = classifier.predict(new)
     assert matrix.tolist() == [[1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1]]
-    np.testing.assert_array_equal(fitted.predict_proba(new) > 0.5, matrix == 1)
-    assert fitted.predict_confidence(new).shape == (2,)
-    assert fitted.classes_.tolist() == ["court", "finance", "harvest", "music", "space", "storm"]
+    np.testing.assert_array_equal(classifier.predict_proba(new) > 0.5, matrix == 1)
+    assert classifier.predict_confidence(new).shape == (2,)
+    assert classifier.classes_.tolist() == [
+        "court",
+        "finance",
+        "harvest",
+        "music",
+        "space",
+        "storm",
+    ]
 
 
-def test_matrices_and_label_lists_give_the_same_model(fitted, words) -> None:
+def test_matrices_and_label_lists_give_the_same_model(classifier, words) -> None:
     Y = MultiLabelBinarizer().fit_transform(LISTS)
     lists, dense, sparse = (
         tiny().fit(words, y).predict_proba(words) for y in (LISTS, Y, sp.csr_matrix(Y))
@@ -70,35 +77,35 @@ def test_matrices_and_label_lists_give_the_same_model(fitted, words) -> None:
     np.testing.assert_array_equal(lists, dense)
     np.testing.assert_array_equal(dense, sparse)
     np.testing.assert_array_equal(tiny().fit(words.toarray(), Y).predict_proba(words), dense)
-    assert fitted.score(TEXTS, LISTS) == fitted.score(TEXTS, Y) > 0.5
+    assert classifier.score(TEXTS, LISTS) == classifier.score(TEXTS, Y) > 0.5
 
 
-def test_a_label_that_the_model_lacks_counts_as_a_miss(fitted) -> None:
-    assert fitted.score(TEXTS[:2], [["nowhere"], LISTS[1]]) <= 0.5
+def test_a_label_that_the_model_lacks_counts_as_a_miss(classifier) -> None:
+    assert classifier.score(TEXTS[:2], [["nowhere"], LISTS[1]]) <= 0.5
 
 
-def test_saves_the_artifact_that_the_service_loads(fitted, tmp_path: Path) -> None:
-    fitted.save(tmp_path / "model")
+def test_saves_the_artifact_that_the_service_loads(classifier, tmp_path: Path) -> None:
+    classifier.save(tmp_path / "model")
     loaded = setwise.load(tmp_path / "model")
     again = loaded.predict_texts(TEXTS[:9])
-    np.testing.assert_array_equal(again.top_confidence(), fitted.predict_confidence(TEXTS[:9]))
+    np.testing.assert_array_equal(again.top_confidence(), classifier.predict_confidence(TEXTS[:9]))
     data = setwise.read_dataset(write_documents(tmp_path / "test.jsonl", 30, seed=6))
-    assert setwise.evaluate(fitted, data).set_accuracy == (
+    assert setwise.evaluate(classifier, data).set_accuracy == (
         setwise.evaluate(loaded, data).set_accuracy
     )
 
 
-def test_a_document_without_labels_is_scored(fitted) -> None:
-    assert fitted.predict_set(["nothing here", TEXTS[0]])[1] == tuple(LISTS[0])
-    empty = [found == () for found in fitted.predict_set(["nothing here"])]
-    assert fitted.score(["nothing here"], [[]]) == np.mean(empty)
-    assert fitted.score(TEXTS[:1], [[]]) == 0.0
+def test_a_document_without_labels_is_scored(classifier) -> None:
+    assert classifier.predict_set(["nothing here", TEXTS[0]])[1] == tuple(LISTS[0])
+    empty = [found == () for found in classifier.predict_set(["nothing here"])]
+    assert classifier.score(["nothing here"], [[]]) == np.mean(empty)
+    assert classifier.score(TEXTS[:1], [[]]) == 0.0
 
 
-def test_no_documents_have_no_predictions(fitted) -> None:
-    assert fitted.predict_set([]) == []
-    assert fitted.predict([]).shape == fitted.predict_proba([]).shape == (0, 6)
-    assert fitted.predict_confidence([]).shape == (0,)
+def test_no_documents_have_no_predictions(classifier) -> None:
+    assert classifier.predict_set([]) == []
+    assert classifier.predict([]).shape == classifier.predict_proba([]).shape == (0, 6)
+    assert classifier.predict_confidence([]).shape == (0,)
 
 
 def test_label_lists_are_cross_validated_with_plain_folds() -> None:
@@ -123,12 +130,12 @@ def test_seeds_and_counts_of_numpy_are_integers(seed, tmp_path: Path) -> None:
     drawn.save(tmp_path / "model")
 
 
-def test_is_cloned_pickled_searched_and_put_into_pipelines(fitted) -> None:
-    assert clone(fitted).get_params() == fitted.get_params()
-    for model in (tiny(), fitted):
+def test_is_cloned_pickled_searched_and_put_into_pipelines(classifier) -> None:
+    assert clone(classifier).get_params() == classifier.get_params()
+    for model in (tiny(), classifier):
         copy = pickle.loads(pickle.dumps(model))
         assert copy.get_params() == model.get_params()
-    np.testing.assert_array_equal(copy.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
+    np.testing.assert_array_equal(copy.predict_proba(TEXTS), classifier.predict_proba(TEXTS))
     pipeline = make_pipeline(CountVectorizer(), tiny())
     grid = {"setclassifier__calibrator": ["isotonic", "uncalibrated"]}
     Y = MultiLabelBinarizer().fit_transform(LISTS)
@@ -238,13 +245,13 @@ def test_annotators_count_in_any_spelling() -> None:
     tiny(noise=noise).fit(TEXTS, LISTS, annotators=["José "] * len(TEXTS))
 
 
-def test_a_table_of_one_column_of_texts_is_the_column(fitted) -> None:
+def test_a_table_of_one_column_of_texts_is_the_column(classifier) -> None:
     pd = pytest.importorskip("pandas")
-    expected = fitted.predict_set(TEXTS[:5])
-    assert fitted.predict_set(pd.DataFrame({"text": TEXTS[:5]})) == expected
-    assert fitted.predict_set(np.array(TEXTS[:5])[:, None]) == expected
+    expected = classifier.predict_set(TEXTS[:5])
+    assert classifier.predict_set(pd.DataFrame({"text": TEXTS[:5]})) == expected
+    assert classifier.predict_set(np.array(TEXTS[:5])[:, None]) == expected
     with pytest.raises(ValueError, match="column 'text' of X holds texts"):
-        fitted.predict_set(pd.DataFrame({"text": TEXTS[:5], "length": 1}))
+        classifier.predict_set(pd.DataFrame({"text": TEXTS[:5], "length": 1}))
 
 
 def test_one_class_per_row_is_an_ordinary_classification(words) -> None:
@@ -273,9 +280,9 @@ def test_bad_data_is_refused(X, y, match: str) -> None:
         tiny().fit(X, y)
 
 
-def test_a_model_of_texts_refuses_numbers_and_the_reverse(fitted, words) -> None:
+def test_a_model_of_texts_refuses_numbers_and_the_reverse(classifier, words) -> None:
     with pytest.raises(ValueError, match="fitted on texts"):
-        fitted.predict(words)
+        classifier.predict(words)
     with pytest.raises(ValueError, match="reads features, not text"):
         tiny().fit(words, LISTS).predict(TEXTS)
 

@@ -24,36 +24,36 @@ QUICK = TrainingOptions(preset="paper", alpha=1e-3)
 
 
 @pytest.fixture
-def trained(model_of):
+def predictor(model_of):
     return model_of(vectors(), QUICK)
 
 
-def test_learns_what_can_be_learnt(trained):
+def test_learns_what_can_be_learnt(predictor):
     new = vectors(seed=1)
-    found = trained.predict(new.X)
+    found = predictor.predict(new.X)
     metrics = RunningMetrics().add(new.Y, found.chosen(), found.top_confidence()).result()
     guess = (new.Y.toarray() == new.Y.toarray()[0]).all(axis=1).mean()
     assert metrics.set_accuracy > guess + 0.1
     assert metrics.brier < metrics.uncertainty
 
 
-def test_cross_fitted_metrics_foretell_those_on_new_documents(trained):
+def test_cross_fitted_metrics_foretell_those_on_new_documents(predictor):
     new = vectors(n=2000, seed=2)
-    found = trained.predict(new.X)
+    found = predictor.predict(new.X)
     metrics = RunningMetrics().add(new.Y, found.chosen(), found.top_confidence()).result()
-    foretold = trained.manifest["metrics"]
+    foretold = predictor.manifest["metrics"]
     error = 3 * np.sqrt(0.25 / 300)  # three standard errors of a share among 300 documents
     assert foretold["set_accuracy"] == pytest.approx(metrics.set_accuracy, abs=error)
     assert foretold["brier"] == pytest.approx(metrics.brier, abs=error)
 
 
-def test_another_seed_gives_another_model(trained, model_of):
+def test_another_seed_gives_another_model(predictor, model_of):
     other = model_of(vectors(), dataclasses.replace(QUICK, seed=1))
-    assert other.version != trained.version
+    assert other.version != predictor.version
 
 
-def test_the_manifest_says_how_the_model_was_made(trained):
-    manifest = trained.manifest
+def test_the_manifest_says_how_the_model_was_made(predictor):
+    manifest = predictor.manifest
     assert manifest["method"] == "br-rerank"
     assert manifest["training"]["seed"] == 0
     assert manifest["training"]["calibrator_chosen"] in manifest["training"]["calibrator_brier"]

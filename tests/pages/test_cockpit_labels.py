@@ -20,7 +20,7 @@ def browser(service: Service) -> Browser:
 
 
 @pytest.fixture
-def checked(service: Service, browser: Browser) -> Browser:
+def cockpit(service: Service, browser: Browser) -> Browser:
     """Return a browser of a service whose sent documents have outcomes."""
     service.fix_threshold(0.8)
     for number in range(12):
@@ -39,20 +39,20 @@ def names(page: str) -> list[str]:
     return re.findall(r'<th scope="row"><span class="label" dir="auto">(.*?)</span>', page)
 
 
-def test_it_is_of_what_is_sent_unless_all_checked_documents_are_asked_for(checked: Browser) -> None:
-    page = checked.get("/cockpit/labels").text
+def test_it_is_of_what_is_sent_unless_all_checked_documents_are_asked_for(cockpit: Browser) -> None:
+    page = cockpit.get("/cockpit/labels").text
     assert names(page) == ["&lt;new&gt;", "b", "a"], "those with most errors first"
     assert "From 12 checked documents that were confident enough to be sent." in page
     assert "Other programs reported their truth, not at random" in page
-    whole = checked.get("/cockpit/labels?basis=checked").text
+    whole = cockpit.get("/cockpit/labels?basis=checked").text
     assert "From all 13 checked documents of this period." in whole
     assert "d" in names(whole)
 
 
 def test_a_row_has_counts_shares_and_what_is_missing_until_the_precision_is_known(
-    checked: Browser,
+    cockpit: Browser,
 ) -> None:
-    rows = {row["label"]: row for row in checked.get("/cockpit/labels/table.json").json()}
+    rows = {row["label"]: row for row in cockpit.get("/cockpit/labels/table.json").json()}
     row = rows["b"]
     counts = ("has_it", "predicted", "missing", "extra", "of_model")
     assert [row[name] for name in counts] == [8, 12, 0, 4, "yes"]
@@ -61,40 +61,40 @@ def test_a_row_has_counts_shares_and_what_is_missing_until_the_precision_is_know
     assert (row["mean_probability"], row["observed_share"]) == pytest.approx((0.7, 8 / 12))
     assert row["further_checks"] > 100
     assert [rows["<new>"][name] for name in counts] == [4, 0, 4, 0, "no"]
-    page = checked.get("/cockpit/labels").text
+    page = cockpit.get("/cockpit/labels").text
     assert f"{row['further_checks']} more checks" in page
     assert "not a label of the model" in page
     assert "too few checks" in page, "<new> occurred in four documents"
     assert "66.7" in page
 
 
-def test_it_is_sorted_searched_and_leads_to_the_documents(checked: Browser) -> None:
-    assert names(checked.get("/cockpit/labels?order=label").text) == ["&lt;new&gt;", "a", "b"]
-    assert names(checked.get("/cockpit/labels?order=precision").text)[0] == "b"
-    text = checked.get("/cockpit/labels?find=NEW").text
+def test_it_is_sorted_searched_and_leads_to_the_documents(cockpit: Browser) -> None:
+    assert names(cockpit.get("/cockpit/labels?order=label").text) == ["&lt;new&gt;", "a", "b"]
+    assert names(cockpit.get("/cockpit/labels?order=precision").text)[0] == "b"
+    text = cockpit.get("/cockpit/labels?find=NEW").text
     assert names(text) == ["&lt;new&gt;"]
     (missing,) = re.findall(r'href="(/documents[^"]*final_label=%3Cnew%3E[^"]*)"', text)
-    assert checked.get(missing.replace("&amp;", "&")).text.count('<th scope="row">') == 4
-    assert "No label of these documents contains" in checked.get("/cockpit/labels?find=x").text
-    csv = checked.get("/cockpit/labels/table.csv?find=NEW").text.splitlines()
+    assert cockpit.get(missing.replace("&amp;", "&")).text.count('<th scope="row">') == 4
+    assert "No label of these documents contains" in cockpit.get("/cockpit/labels?find=x").text
+    csv = cockpit.get("/cockpit/labels/table.csv?find=NEW").text.splitlines()
     assert [len(csv), csv[1].split(",")[0]] == [2, "<new>"]
 
 
 def test_with_a_tree_it_counts_wrong_sets_in_the_right_branch(
-    service: Service, checked: Browser
+    service: Service, cockpit: Browser
 ) -> None:
-    assert "Right branch" not in checked.get("/cockpit/labels").text
+    assert "Right branch" not in cockpit.get("/cockpit/labels").text
     for file, near in (("label,parent\na,\nb,a", 0), ("label,parent\na,\nb,a\n<new>,a", 4)):
         service.services.labels.describe(ADMIN, file)
-        page = checked.get("/cockpit/labels").text
+        page = cockpit.get("/cockpit/labels").text
         assert f"Right branch, wrong label below it: {near} of 4 wrong sets." in page
 
 
-def test_a_page_that_cannot_be_meant_is_refused_or_the_last(checked: Browser) -> None:
-    assert checked.get("/cockpit/labels?order=colour").status_code == 422
-    assert checked.get("/cockpit/labels?basis=none").status_code == 422
-    assert names(checked.get("/cockpit/labels?page=99").text)
-    assert checked.get("/cockpit/labels/table.xml").status_code == 404
+def test_a_page_that_cannot_be_meant_is_refused_or_the_last(cockpit: Browser) -> None:
+    assert cockpit.get("/cockpit/labels?order=colour").status_code == 422
+    assert cockpit.get("/cockpit/labels?basis=none").status_code == 422
+    assert names(cockpit.get("/cockpit/labels?page=99").text)
+    assert cockpit.get("/cockpit/labels/table.xml").status_code == 404
 
 
 def test_without_checks_it_says_what_fills_it(browser: Browser) -> None:

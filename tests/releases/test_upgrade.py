@@ -35,7 +35,7 @@ def database(
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def upgraded(
+def upgrade(
     request: pytest.FixtureRequest,
     database: tuple[str, str],
     tmp_path_factory: pytest.TempPathFactory,
@@ -56,8 +56,8 @@ def test_the_first_release_is_kept() -> None:
     assert "0.2.0" in RELEASES
 
 
-def test_every_row_is_there(upgraded: tuple[build.Application, dict[str, Any]]) -> None:
-    application, stored = upgraded
+def test_every_row_is_there(upgrade: tuple[build.Application, dict[str, Any]]) -> None:
+    application, stored = upgrade
     assert revisions.check(application.engine).ok
     with application.engine.connect() as connection:
         for name, count in stored["rows"].items():
@@ -67,9 +67,9 @@ def test_every_row_is_there(upgraded: tuple[build.Application, dict[str, Any]]) 
 
 
 def test_the_model_predicts_the_same_sets_with_the_same_confidences(
-    upgraded: tuple[build.Application, dict[str, Any]],
+    upgrade: tuple[build.Application, dict[str, Any]],
 ) -> None:
-    application, stored = upgraded
+    application, stored = upgrade
     texts = [one["text"] for one in stored["predictions"]]
     refusals = application.registry.active().score([Document(text=text) for text in texts])
     for one, then in zip(refusals, stored["predictions"], strict=True):
@@ -79,9 +79,9 @@ def test_the_model_predicts_the_same_sets_with_the_same_confidences(
 
 
 def test_keys_and_passwords_still_open_it(
-    upgraded: tuple[build.Application, dict[str, Any]],
+    upgrade: tuple[build.Application, dict[str, Any]],
 ) -> None:
-    application, stored = upgraded
+    application, stored = upgrade
     services = application.services
     for role, secret in stored["keys"].items():
         assert services.keys.authenticate(secret).role is Role(role)
@@ -90,9 +90,9 @@ def test_keys_and_passwords_still_open_it(
 
 
 def test_the_queue_is_read_and_a_review_is_answered(
-    upgraded: tuple[build.Application, dict[str, Any]],
+    upgrade: tuple[build.Application, dict[str, Any]],
 ) -> None:
-    application, stored = upgraded
+    application, stored = upgrade
     services = application.services
     reviewer, lead = (services.keys.authenticate(stored["keys"][r]) for r in ("reviewer", "lead"))
     waiting = services.queue.page(lead, state=ReviewState.WAITING, limit=200).items
@@ -106,9 +106,9 @@ def test_the_queue_is_read_and_a_review_is_answered(
 
 
 def test_reports_and_the_policy_are_read(
-    upgraded: tuple[build.Application, dict[str, Any]],
+    upgrade: tuple[build.Application, dict[str, Any]],
 ) -> None:
-    application, stored = upgraded
+    application, stored = upgrade
     services = application.services
     admin = services.keys.authenticate(stored["keys"]["admin"])
     assert services.policy.get(admin).version == stored["policy"]

@@ -258,7 +258,7 @@ PRIVATE = [
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_a_name_that_leads_to_a_private_address_is_refused_unseen(
-    address: str, tried: list[str]
+    address: str, addresses: list[str]
 ) -> None:
     """The name is public; only the look-up tells. Nothing is even connected to."""
     sender = HttpSender(allow_private=False, now=utc_now, resolve=resolving(address))
@@ -266,7 +266,7 @@ def test_a_name_that_leads_to_a_private_address_is_refused_unseen(
     assert answer.status is None
     assert answer.error is not None
     assert answer.error.startswith("refused: hooks.example leads to ")
-    assert tried == []
+    assert addresses == []
 
 
 def test_the_systems_own_answer_is_checked_too() -> None:
@@ -294,16 +294,16 @@ def test_a_name_is_looked_up_once_and_the_checked_address_used() -> None:
     assert (call.headers["host"], call.path) == (f"hooks.example:{receiver.port}", "/x?y=1")
 
 
-def test_of_several_addresses_only_the_allowed_are_used(tried: list[str]) -> None:
+def test_of_several_addresses_only_the_allowed_are_used(addresses: list[str]) -> None:
     sender = HttpSender(
         allow_private=False, now=utc_now, resolve=resolving("127.0.0.1 203.0.114.9 10.0.0.1")
     )
     sender(parcel("https://hooks.example/"))
-    assert tried == ["203.0.114.9"]
+    assert addresses == ["203.0.114.9"]
 
 
 @pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def addresses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let nothing be connected to; return the list that will hold what was tried."""
     hosts: list[str] = []
 

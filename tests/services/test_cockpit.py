@@ -94,7 +94,7 @@ def what_if(begin: Transactions, **question: object) -> WhatIf:
 
 
 @pytest.fixture(scope="module")
-def filled(module_engine: Engine) -> Transactions:
+def database(module_engine: Engine) -> Transactions:
     """Return a database that no test changes."""
     return fill(Transactions(module_engine))
 
@@ -124,9 +124,9 @@ def test_an_empty_service_has_a_cockpit_too(begin: Transactions) -> None:
 
 
 def test_labels_are_those_of_audited_sets_unless_all_checked_ones_are_asked_for(
-    filled: Transactions,
+    database: Transactions,
 ) -> None:
-    reports = building.reports(filled, FakeClock())
+    reports = building.reports(database, FakeClock())
     trust = reports.labels(LEAD, ["a", "b"])
     assert (trust.documents, trust.drawn) == (10, True)
     assert [(each.row.label, each.row.missing, each.row.extra) for each in trust.labels] == [
@@ -225,9 +225,9 @@ def test_errors_that_auditors_overlook_are_counted_for_all_that_nobody_read_agai
 
 
 def test_agreements_that_nobody_reads_again_leave_the_accuracy_without_a_lower_bound(
-    filled: Transactions,
+    database: Transactions,
 ) -> None:
-    share = read(filled).accuracy
+    share = read(database).accuracy
     assert (share.value, share.low) == (pytest.approx(0.9), 0.0)
     assert share.high == pytest.approx(0.9949, abs=1e-4)
     assert "No lead has read any of the 9 agreements again" in share.correction
@@ -280,8 +280,8 @@ def test_reported_outcomes_do_not_mix_with_audits(begin: Transactions) -> None:
     assert (cockpit.reported.checked, cockpit.reported.right) == (90, 0)
 
 
-def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> None:
-    answer = what_if(filled, threshold=0.4)
+def test_what_a_threshold_would_send_weighs_each_check(database: Transactions) -> None:
+    answer = what_if(database, threshold=0.4)
     assert answer.now.sent == 100
     assert answer.now.accuracy.value == pytest.approx(0.9)
     assert (answer.then.sent, answer.then.coverage) == (125, 1.0)
@@ -289,17 +289,17 @@ def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> 
     assert answer.then.accuracy.value == pytest.approx(90 / 125)
     sent = [each.sent for each in answer.curve]
     assert sent == sorted(sent, reverse=True)
-    assert answer.seconds == read(filled).effort.total.each_s
-    unsupported_what_if = what_if(filled, target_accuracy=0.85)
+    assert answer.seconds == read(database).effort.total.each_s
+    unsupported_what_if = what_if(database, target_accuracy=0.85)
     assert unsupported_what_if.advice is not None
     assert (unsupported_what_if.then.sent, unsupported_what_if.advice.threshold) == (0, None)
     assert unsupported_what_if.advice.checks_missing is not None
 
 
-def test_without_a_question_the_policy_in_force_is_shown(filled: Transactions) -> None:
-    answer = what_if(filled)
+def test_without_a_question_the_policy_in_force_is_shown(database: Transactions) -> None:
+    answer = what_if(database)
     assert (answer.tried, answer.then, answer.advice) == (False, answer.now, None)
-    assert what_if(filled, threshold=0.8).tried, "even if it is the present one"
+    assert what_if(database, threshold=0.8).tried, "even if it is the present one"
 
 
 def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Transactions) -> None:
@@ -328,8 +328,8 @@ def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
     ]
 
 
-def test_days_and_weeks_hold_the_same_documents(filled: Transactions) -> None:
-    days, weeks = read(filled), read(filled, Period(pace=Granularity.WEEK))
+def test_days_and_weeks_hold_the_same_documents(database: Transactions) -> None:
+    days, weeks = read(database), read(database, Period(pace=Granularity.WEEK))
     assert sum(row.documents for row in days.rows) == sum(row.documents for row in weeks.rows)
     assert [row.start for row in days.rows[-3:]] == [
         date(2025, 12, 31),
@@ -345,9 +345,9 @@ def test_days_and_weeks_hold_the_same_documents(filled: Transactions) -> None:
 
 
 def test_effort_is_what_was_read_and_what_reading_everything_would_have_taken(
-    filled: Transactions,
+    database: Transactions,
 ) -> None:
-    cockpit = read(filled)
+    cockpit = read(database)
     times = {reading: time for reading, time in cockpit.effort.times.items() if time.readings}
     assert times == {
         Reading.BLIND: ReadingTime(10, 300.0),
@@ -359,16 +359,16 @@ def test_effort_is_what_was_read_and_what_reading_everything_would_have_taken(
     assert cockpit.weeks[-1].effort == cockpit.effort
 
 
-def test_the_queue_is_what_waits_now_and_what_waited_then(filled: Transactions) -> None:
-    cockpit = read(filled)
+def test_the_queue_is_what_waits_now_and_what_waited_then(database: Transactions) -> None:
+    cockpit = read(database)
     assert cockpit.queue.waiting == 5
     assert [row.backlog for row in cockpit.rows[-2:]] == [0, 5]
     assert cockpit.queue.completing == pytest.approx(30 / 7)
 
 
-def test_every_document_is_in_the_histogram(filled: Transactions) -> None:
+def test_every_document_is_in_the_histogram(database: Transactions) -> None:
     found = {
-        one.low: one for one in read(filled).histogram if one.sent + one.audited + one.reviewed
+        one.low: one for one in read(database).histogram if one.sent + one.audited + one.reviewed
     }
     assert {low: (one.sent, one.audited, one.reviewed) for low, one in found.items()} == {
         0.5: (0, 0, 25),
@@ -383,9 +383,9 @@ def test_a_longer_time_finds_older_documents(begin: Transactions) -> None:
     assert read(begin, Period(120)).documents == 126
 
 
-def test_a_range_of_days_counts_what_was_made_on_them(filled: Transactions) -> None:
+def test_a_range_of_days_counts_what_was_made_on_them(database: Transactions) -> None:
     yesterday = TODAY - timedelta(days=1)
-    cockpit = read(filled, Period(first=yesterday, last=yesterday))
+    cockpit = read(database, Period(first=yesterday, last=yesterday))
     assert (cockpit.documents, cockpit.sent, cockpit.accuracy.checked) == (10, 0, 10)
     assert (cockpit.mistakes.checked, cockpit.mistakes.wrong) == (10, 1)
     assert [(row.start, row.documents) for row in cockpit.rows] == [(yesterday, 10)]
@@ -393,12 +393,12 @@ def test_a_range_of_days_counts_what_was_made_on_them(filled: Transactions) -> N
     assert sum(one.audited for one in cockpit.histogram) == 10
     assert cockpit.queue.waiting == 5, "what waits now"
     assert cockpit.queue.completing == pytest.approx(30 / 7), "over seven days, however short it is"
-    assert read(filled, Period(first=yesterday, last=date.max)).documents == 105
+    assert read(database, Period(first=yesterday, last=date.max)).documents == 105
 
 
-def test_the_first_page_has_the_numbers_of_the_whole_cockpit(filled: Transactions) -> None:
-    glance = building.reports(filled, FakeClock()).glance(LEAD)
-    whole = vars(read(filled))
+def test_the_first_page_has_the_numbers_of_the_whole_cockpit(database: Transactions) -> None:
+    glance = building.reports(database, FakeClock()).glance(LEAD)
+    whole = vars(read(database))
     assert vars(glance) == {name: whole[name] for name in vars(glance)}
 
 
@@ -407,9 +407,9 @@ def test_the_first_page_has_the_numbers_of_the_whole_cockpit(filled: Transaction
     [(0.91, 0.99, True), (0.9, 0.99, True), (0.5, 0.89, False), (0.85, 0.9, None)],
 )
 def test_a_target_between_the_bounds_is_neither_met_nor_missed(
-    filled: Transactions, low: float, high: float, met: bool | None
+    database: Transactions, low: float, high: float, met: bool | None
 ) -> None:
-    cockpit = read(filled)
+    cockpit = read(database)
     assert cockpit.policy.target_accuracy == 0.9
     share = replace(cockpit.accuracy, low=low, high=high)
     assert replace(cockpit, accuracy=share).met is met

@@ -85,7 +85,7 @@ class Known:
 
 
 @pytest.fixture(scope="module")
-def filled(module_engine: Engine) -> Transactions:
+def database(module_engine: Engine) -> Transactions:
     """Return a database that no test changes."""
     begin = Transactions(module_engine)
     fill(begin, 300)
@@ -249,9 +249,9 @@ def what_if(begin: Transactions, **question: float) -> WhatIf:
 
 @ON_BOTH
 @pytest.mark.parametrize("pace", Granularity)
-def test_every_number_is_that_of_a_plain_count(filled: Transactions, pace: Granularity) -> None:
-    cockpit = read(filled, pace)
-    plain = Plain(stored(filled, cockpit.since.date()))
+def test_every_number_is_that_of_a_plain_count(database: Transactions, pace: Granularity) -> None:
+    cockpit = read(database, pace)
+    plain = Plain(stored(database, cockpit.since.date()))
     assert cockpit.documents == len(plain.found)
     assert cockpit.sent == sum(one.one.decision is Decision.AUTO for one in plain.found)
     assert cockpit.drawn
@@ -266,9 +266,9 @@ def test_every_number_is_that_of_a_plain_count(filled: Transactions, pace: Granu
             same(row.accuracy, plain.share([one for one in inside if one.sure]))
 
 
-def test_every_forecast_is_that_of_a_plain_count(filled: Transactions) -> None:
-    answer = what_if(filled, threshold=0.6)
-    plain = Plain(stored(filled, date.min))
+def test_every_forecast_is_that_of_a_plain_count(database: Transactions) -> None:
+    answer = what_if(database, threshold=0.6)
+    plain = Plain(stored(database, date.min))
     for forecast in [*answer.curve, answer.now, answer.then]:
         sent = [one for one in plain.found if one.one.scored.confidence >= forecast.threshold]
         assert forecast.sent == len(sent)
@@ -278,9 +278,9 @@ def test_every_forecast_is_that_of_a_plain_count(filled: Transactions) -> None:
             assert forecast.expected_accuracy == pytest.approx(mean)
 
 
-def test_shares_by_source_are_those_of_a_plain_count(filled: Transactions) -> None:
-    cockpit = read(filled, Granularity.DAY)
-    plain = Plain(stored(filled, cockpit.since.date()))
+def test_shares_by_source_are_those_of_a_plain_count(database: Transactions) -> None:
+    cockpit = read(database, Granularity.DAY)
+    plain = Plain(stored(database, cockpit.since.date()))
     sites = {one.value: one for one in cockpit.mistakes.sources if one.field == "site"}
     assert sorted(sites) == ["n", "s", "w"]
     for value, errors in sites.items():

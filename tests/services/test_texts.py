@@ -40,7 +40,7 @@ def real_id(age: timedelta, number: int) -> str:
 
 
 @pytest.fixture
-def numbered() -> Callable[[], int]:
+def next_number() -> Callable[[], int]:
     numbers = iter(range(1, 10_000))
     return lambda: next(numbers)
 
@@ -48,9 +48,9 @@ def numbered() -> Callable[[], int]:
 class Archive(Clinic):
     """Documents of every age in a clinic."""
 
-    def __init__(self, begin: Transactions, numbered: Callable[[], int]) -> None:
+    def __init__(self, begin: Transactions, next_number: Callable[[], int]) -> None:
         super().__init__(begin)
-        self.number = numbered
+        self.number = next_number
         self.texts = replace(self.texts, retain_auto=30 * DAY)
         self.purge = self.texts.purge
         self.purge_all = replace(self.texts, retain_reviewed=90 * DAY).purge
@@ -109,8 +109,8 @@ class Archive(Clinic):
 
 
 @pytest.fixture
-def archive(begin: Transactions, numbered: Callable[[], int]) -> Archive:
-    return Archive(begin, numbered)
+def archive(begin: Transactions, next_number: Callable[[], int]) -> Archive:
+    return Archive(begin, next_number)
 
 
 def without_words(one: Prediction) -> Prediction:

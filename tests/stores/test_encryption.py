@@ -47,7 +47,7 @@ Open = Callable[..., Engine]
 
 
 @pytest.fixture
-def opened(database_url: str) -> Iterator[Open]:
+def open_database(database_url: str) -> Iterator[Open]:
     """Open the same database under other keys."""
     with ExitStack() as stack:
 
@@ -136,14 +136,14 @@ def test_every_column_that_people_write_into_is_sealed() -> None:
     assert {place.name for place in encryption.sealed_columns()} == PLACES
 
 
-def test_without_a_key_everything_is_plain(opened: Open) -> None:
-    engine = opened()
+def test_without_a_key_everything_is_plain(open_database: Open) -> None:
+    engine = open_database()
     fill(engine)
     assert all(secret in dump(engine) for secret in SECRETS)
 
 
-def test_with_a_key_nothing_is_and_it_reads_the_same(opened: Open) -> None:
-    engine = opened(ONE)
+def test_with_a_key_nothing_is_and_it_reads_the_same(open_database: Open) -> None:
+    engine = open_database(ONE)
     ids = fill(engine)
     held = dump(engine)
     assert not any(secret in held for secret in SECRETS)
@@ -153,17 +153,17 @@ def test_with_a_key_nothing_is_and_it_reads_the_same(opened: Open) -> None:
     assert secrets == endpoint().secrets
 
 
-def test_without_its_key_nothing_can_be_read(opened: Open) -> None:
-    ids = fill(opened(ONE))
-    for other in (opened(), opened(TWO)):
+def test_without_its_key_nothing_can_be_read(open_database: Open) -> None:
+    ids = fill(open_database(ONE))
+    for other in (open_database(), open_database(TWO)):
         document, comment, secrets = read(other, ids)
         assert document == Document("note-1", metadata={}, unreadable=True)
         assert comment == UNREADABLE
         assert secrets == ()
 
 
-def test_a_plain_text_that_looks_sealed_stays_what_it_is(opened: Open) -> None:
-    engine = opened()
+def test_a_plain_text_that_looks_sealed_stays_what_it_is(open_database: Open) -> None:
+    engine = open_database()
     for written in ("sw1:0a1b2c3d:AAAA", "sw0:x", "sw1:", "sw0:sw1:x"):
         one = prediction(document=Document(None, written))
         with Transactions(engine)() as transaction:
@@ -173,17 +173,17 @@ def test_a_plain_text_that_looks_sealed_stays_what_it_is(opened: Open) -> None:
             assert kept.document.text == written
 
 
-def test_a_server_knows_at_its_start_which_key_it_lacks(opened: Open) -> None:
-    assert encryption.missing_keys(opened()) is None
-    old = opened(ONE)
+def test_a_server_knows_at_its_start_which_key_it_lacks(open_database: Open) -> None:
+    assert encryption.missing_keys(open_database()) is None
+    old = open_database(ONE)
     encryption.note_key(old, START)
     encryption.note_key(old, START)
     assert encryption.missing_keys(old) is None
-    for lacking in (opened(), opened(TWO)):
+    for lacking in (open_database(), open_database(TWO)):
         fault = encryption.missing_keys(lacking)
         assert fault is not None
         assert TextCipher([ONE]).sealing_id in fault
-    assert encryption.missing_keys(opened(TWO, ONE)) is None
+    assert encryption.missing_keys(open_database(TWO, ONE)) is None
 
 
 def silent(fraction: float, message: str) -> None:
@@ -191,18 +191,18 @@ def silent(fraction: float, message: str) -> None:
     assert message
 
 
-def test_a_new_key_takes_over_and_the_old_one_can_go(opened: Open) -> None:
-    old = opened(ONE)
+def test_a_new_key_takes_over_and_the_old_one_can_go(open_database: Open) -> None:
+    old = open_database(ONE)
     encryption.note_key(old, START)
     ids = fill(old)
     content = read(old, ids)
-    both = opened(TWO, ONE)
+    both = open_database(TWO, ONE)
     encryption.note_key(both, START)
     # 10, because two of them are metadata
     assert encryption.reseal(both, silent) == 10
     assert encryption.reseal(both, silent) == 0
     encryption.retire(both)
-    alone = opened(TWO)
+    alone = open_database(TWO)
     assert encryption.missing_keys(alone) is None
     assert read(alone, ids) == content
     held = dump(alone)
@@ -210,19 +210,21 @@ def test_a_new_key_takes_over_and_the_old_one_can_go(opened: Open) -> None:
     assert TextCipher([ONE]).sealing_id not in held
 
 
-def test_many_rows_are_sealed_in_batches(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_sealed_in_batches(
+    open_database: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(encryption, "_ROWS_AT_ONCE", 3)
-    old = opened(ONE)
+    old = open_database(ONE)
     with Transactions(old)() as transaction:
         add_predictions(transaction, *(prediction() for _ in range(10)))
         transaction.commit()
-    assert encryption.reseal(opened(TWO, ONE), silent) == 20
+    assert encryption.reseal(open_database(TWO, ONE), silent) == 20
     assert TextCipher([ONE]).sealing_id not in dump(old)
 
 
-def test_encrypting_takes_a_key(opened: Open) -> None:
+def test_encrypting_takes_a_key(open_database: Open) -> None:
     with pytest.raises(ValueError, match="SETWISE_ENCRYPTION_KEYS"):
-        encryption.reseal(opened(), silent)
+        encryption.reseal(open_database(), silent)
 
 
 @pytest.mark.parametrize(
@@ -238,25 +240,25 @@ def test_encrypting_takes_a_key(opened: Open) -> None:
         "candidates = candidates, text = NULL",
     ],
 )
-def test_history_can_lose_its_words_but_never_change_them(opened: Open, change: str) -> None:
-    engine = opened()
+def test_history_can_lose_its_words_but_never_change_them(open_database: Open, change: str) -> None:
+    engine = open_database()
     fill(engine)
     table = "annotations" if "labels" in change else "predictions"
     with pytest.raises(IntegrityError, match="history"), engine.begin() as connection:
         connection.execute(text(f"UPDATE {table} SET {change}"))
 
 
-def test_a_comment_is_never_changed(opened: Open) -> None:
-    engine = opened()
+def test_a_comment_is_never_changed(open_database: Open) -> None:
+    engine = open_database()
     fill(engine)
     with pytest.raises(IntegrityError, match="history"), engine.begin() as connection:
         connection.execute(text("UPDATE annotations SET comment = 'never said'"))
 
 
 @pytest.mark.parametrize("table", ["predictions", "annotations"])
-def test_every_other_column_of_history_is_guarded(opened: Open, table: str) -> None:
+def test_every_other_column_of_history_is_guarded(open_database: Open, table: str) -> None:
     """A migration that adds a column renews the trigger ``<table>_keep_rows``."""
-    engine = opened()
+    engine = open_database()
     fill(engine)
     for column in tables.metadata.tables[table].columns:
         if column.name in grants.HISTORY[table]:

@@ -134,7 +134,7 @@ SINCE_ACTIVATION: dict[str, Callable[[Transaction], object]] = {
 
 
 @pytest.fixture(scope="module")
-def planned(module_engine: Engine) -> Engine:
+def planner(module_engine: Engine) -> Engine:
     """Return an engine on a database whose planner believes that its tables are long."""
     engine = module_engine
     begin = Transactions(engine)
@@ -171,35 +171,35 @@ def planned(module_engine: Engine) -> Engine:
     return engine
 
 
-def plans(planned: Engine, query: Callable[[Transaction], object]) -> list[tuple[str, str]]:
+def plans(planner: Engine, query: Callable[[Transaction], object]) -> list[tuple[str, str]]:
     """Return each SELECT that a query sends, with its plan."""
     seen: list[tuple[str, object]] = []
 
     def note(_connection, _cursor, statement, parameters, _context, _many) -> None:
         seen.append((statement, parameters))
 
-    event.listen(planned, "before_cursor_execute", note)
-    with Transactions(planned)() as transaction:
+    event.listen(planner, "before_cursor_execute", note)
+    with Transactions(planner)() as transaction:
         query(transaction)
-    event.remove(planned, "before_cursor_execute", note)
+    event.remove(planner, "before_cursor_execute", note)
     assert seen
     return [
-        (statement, plan(planned, statement, parameters))
+        (statement, plan(planner, statement, parameters))
         for statement, parameters in seen
         if statement.startswith(("SELECT", "WITH"))
     ]
 
 
-def plan(planned: Engine, statement: str, parameters=()) -> str:
-    explain = "EXPLAIN" if planned.dialect.name == "postgresql" else "EXPLAIN QUERY PLAN"
-    with planned.connect() as connection:
+def plan(planner: Engine, statement: str, parameters=()) -> str:
+    explain = "EXPLAIN" if planner.dialect.name == "postgresql" else "EXPLAIN QUERY PLAN"
+    with planner.connect() as connection:
         rows = connection.exec_driver_sql(f"{explain} {statement}", parameters).all()
     return "\n".join(str(row[-1]) for row in rows)
 
 
-def reads_a_whole_table(planned: Engine, plan: str) -> list[str]:
+def reads_a_whole_table(planner: Engine, plan: str) -> list[str]:
     """Return the steps of a plan that read all rows of a stored table."""
-    if planned.dialect.name == "postgresql":
+    if planner.dialect.name == "postgresql":
         return [line for line in plan.splitlines() if "Seq Scan" in line]
     # What the query itself has made or was given.
     inside = ("chosen", "fine", "named", "anon", "CONSTANT")
@@ -213,25 +213,25 @@ def reads_a_whole_table(planned: Engine, plan: str) -> list[str]:
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-def test_no_request_reads_a_whole_table(planned: Engine, query) -> None:
-    for statement, plan in plans(planned, query):
-        assert not reads_a_whole_table(planned, plan), f"{statement}\n{plan}"
+def test_no_request_reads_a_whole_table(planner: Engine, query) -> None:
+    for statement, plan in plans(planner, query):
+        assert not reads_a_whole_table(planner, plan), f"{statement}\n{plan}"
         assert "TEMP B-TREE" not in plan
         assert "Sort " not in plan, f"{statement}\n{plan}"
 
 
-def test_the_policy_in_force_is_found_in_an_index(planned: Engine) -> None:
-    (_, found), *_ = plans(planned, lambda it: it.policies.current())
+def test_the_policy_in_force_is_found_in_an_index(planner: Engine) -> None:
+    (_, found), *_ = plans(planner, lambda it: it.policies.current())
     assert "uq_policies_ordinal" in found or "autoindex_policies" in found
-    assert not reads_a_whole_table(planned, found)
+    assert not reads_a_whole_table(planner, found)
     assert "TEMP B-TREE" not in found
     assert "Sort " not in found
 
 
 @pytest.mark.parametrize("name", ["a document's", "a client's document", "the next of them"])
-def test_a_documents_predictions_are_found_by_its_name(planned: Engine, name: str) -> None:
-    ((statement, plan),) = plans(planned, QUERIES[name])
-    if planned.dialect.name == "postgresql":
+def test_a_documents_predictions_are_found_by_its_name(planner: Engine, name: str) -> None:
+    ((statement, plan),) = plans(planner, QUERIES[name])
+    if planner.dialect.name == "postgresql":
         assert "ix_predictions_document_id" in plan, f"{statement}\n{plan}"
     else:
         assert "predictions USING INDEX ix_predictions_document_id (document_id=?)" in plan, (
@@ -242,26 +242,26 @@ def test_a_documents_predictions_are_found_by_its_name(planned: Engine, name: st
 
 
 @pytest.mark.parametrize("query", REPORTS.values(), ids=REPORTS)
-def test_reports_read_what_they_count_from_indexes(planned: Engine, query) -> None:
-    for statement, plan in plans(planned, query):
-        assert not reads_a_whole_table(planned, plan), f"{statement}\n{plan}"
+def test_reports_read_what_they_count_from_indexes(planner: Engine, query) -> None:
+    for statement, plan in plans(planner, query):
+        assert not reads_a_whole_table(planner, plan), f"{statement}\n{plan}"
         assert query not in COUNTED or " predictions" not in statement
 
 
 @pytest.mark.parametrize(("query", "index"), FROM_INDEXES.values(), ids=FROM_INDEXES)
 def test_audits_are_found_among_all_predictions_by_index(
-    planned: Engine, query: Callable[[Transaction], object], index: str
+    planner: Engine, query: Callable[[Transaction], object], index: str
 ) -> None:
-    for statement, plan in plans(planned, query):
-        whole = reads_a_whole_table(planned, plan)
+    for statement, plan in plans(planner, query):
+        whole = reads_a_whole_table(planner, plan)
         # There are few policies.
         assert not [step for step in whole if "policies" not in step], f"{statement}\n{plan}"
         assert index in plan, f"{statement}\n{plan}"
 
 
-def test_versions_of_a_document_are_read_from_indexes_alone(planned: Engine) -> None:
-    only = "Index Only Scan" if planned.dialect.name == "postgresql" else "USING COVERING INDEX"
-    found = plans(planned, versions)
+def test_versions_of_a_document_are_read_from_indexes_alone(planner: Engine) -> None:
+    only = "Index Only Scan" if planner.dialect.name == "postgresql" else "USING COVERING INDEX"
+    found = plans(planner, versions)
     assert len(found) == 2
     for statement, plan in found:
         assert only in plan, f"{statement}\n{plan}"
@@ -269,15 +269,15 @@ def test_versions_of_a_document_are_read_from_indexes_alone(planned: Engine) -> 
 
 @pytest.mark.parametrize(("index", "query"), NEEDED.items(), ids=NEEDED)
 def test_each_index_of_predictions_has_a_query(
-    planned: Engine, index: str, query: Callable[[Transaction], object]
+    planner: Engine, index: str, query: Callable[[Transaction], object]
 ) -> None:
     assert {each.name for each in predictions.indexes} == set(NEEDED)
-    assert any(index in plan for _, plan in plans(planned, query))
+    assert any(index in plan for _, plan in plans(planner, query))
 
 
 @pytest.mark.parametrize("query", SINCE_ACTIVATION.values(), ids=SINCE_ACTIVATION)
 def test_what_a_new_model_made_is_not_looked_for_among_older_predictions(
-    planned: Engine, query: Callable[[Transaction], object]
+    planner: Engine, query: Callable[[Transaction], object]
 ) -> None:
     ranges = {
         "postgresql": r"pk_predictions on predictions.*\n *Index Cond: \(+id >= ",
@@ -285,12 +285,12 @@ def test_what_a_new_model_made_is_not_looked_for_among_older_predictions(
     }
     found = [
         (statement, plan)
-        for statement, plan in plans(planned, query)
+        for statement, plan in plans(planner, query)
         if "predictions.confidence" in statement
     ]
     assert found
     for statement, plan in found:
-        assert re.search(ranges[planned.dialect.name], plan), f"{statement}\n{plan}"
+        assert re.search(ranges[planner.dialect.name], plan), f"{statement}\n{plan}"
         assert "TEMP B-TREE" not in plan
         assert "Sort " not in plan
 
@@ -298,7 +298,7 @@ def test_what_a_new_model_made_is_not_looked_for_among_older_predictions(
 # PostgreSQL has its statistics from autovacuum; nothing gathers SQLite's.
 @pytest.mark.parametrize("database_kind", ["sqlite"], scope="module")
 @pytest.mark.parametrize("known", [True, False], ids=["analyzed", "never analyzed"])
-def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None:
+def test_sqlite_needs_no_statistics_for_it(planner: Engine, known: bool) -> None:
     covered = {
         "audits that the breaker watches": "predictions USING COVERING INDEX ix_predictions_audits",
         "what was sent since an audit": "predictions USING INDEX ix_predictions_reports",
@@ -306,20 +306,20 @@ def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None
         "a document's": "ix_predictions_document_id (document_id=?)",
     }
     queries = QUERIES | REPORTS | {name: query for name, (query, _) in FROM_INDEXES.items()}
-    with planned.begin() as connection:
+    with planner.begin() as connection:
         rows = connection.execute(text("SELECT tbl, idx, stat FROM sqlite_stat1")).all()
         if not known:
             connection.execute(text("DELETE FROM sqlite_stat1"))
-    planned.dispose()
+    planner.dispose()
     try:
         for name, step in covered.items():
-            ((_, plan),) = plans(planned, queries[name])
+            ((_, plan),) = plans(planner, queries[name])
             assert step in plan, f"{name}\n{plan}"
     finally:
-        with planned.begin() as connection:
+        with planner.begin() as connection:
             connection.execute(text("DELETE FROM sqlite_stat1"))
             for row in rows:
                 connection.execute(
                     text("INSERT INTO sqlite_stat1 VALUES (:tbl, :idx, :stat)"), row._mapping
                 )
-        planned.dispose()
+        planner.dispose()

@@ -19,7 +19,7 @@ IDS = FakeIds(0x7500_0000_0000)
 
 
 @pytest.fixture
-def known(begin: Transactions) -> ModelVersion:
+def stored_model(begin: Transactions) -> ModelVersion:
     registered_model = model("sha256:model")
     with begin() as transaction:
         transaction.models.add(registered_model)
@@ -43,16 +43,18 @@ def served(begin: Transactions, of: ModelVersion) -> tuple[Calibration | None, S
         return transaction.calibrations.active(of.id), transaction.calibrations.previous(of.id)
 
 
-def test_a_calibrator_is_read_back_whole(begin: Transactions, known: ModelVersion) -> None:
-    new_calibration = calibration(known)
+def test_a_calibrator_is_read_back_whole(begin: Transactions, stored_model: ModelVersion) -> None:
+    new_calibration = calibration(stored_model)
     add(begin, new_calibration)
     with begin(read_only=True) as transaction:
         assert transaction.calibrations.get(new_calibration.id) == new_calibration
-        assert transaction.calibrations.get(known.id) is None
+        assert transaction.calibrations.get(stored_model.id) is None
 
 
-def test_calibrators_are_listed_newest_first(begin: Transactions, known: ModelVersion) -> None:
-    calibrations = [calibration(known, f"sha256:{number}") for number in range(3)]
+def test_calibrators_are_listed_newest_first(
+    begin: Transactions, stored_model: ModelVersion
+) -> None:
+    calibrations = [calibration(stored_model, f"sha256:{number}") for number in range(3)]
     add(begin, *calibrations)
     with begin(read_only=True) as transaction:
         first = transaction.calibrations.page(after=None, limit=2)
@@ -62,42 +64,47 @@ def test_calibrators_are_listed_newest_first(begin: Transactions, known: ModelVe
 
 
 def test_the_same_content_compared_with_the_same_is_found(
-    begin: Transactions, known: ModelVersion
+    begin: Transactions, stored_model: ModelVersion
 ) -> None:
-    new_calibration = calibration(known)
+    new_calibration = calibration(stored_model)
     add(begin, new_calibration)
     with begin(read_only=True) as transaction:
         same = transaction.calibrations.same
-        assert same(known.id, new_calibration.version, new_calibration.replaces) == new_calibration
-        assert same(known.id, new_calibration.version, "another") is None
-        assert same(known.id, "another", new_calibration.replaces) is None
+        assert (
+            same(stored_model.id, new_calibration.version, new_calibration.replaces)
+            == new_calibration
+        )
+        assert same(stored_model.id, new_calibration.version, "another") is None
+        assert same(stored_model.id, "another", new_calibration.replaces) is None
 
 
 def test_a_model_begins_with_its_own_calibrator_and_returns_to_it(
-    begin: Transactions, known: ModelVersion
+    begin: Transactions, stored_model: ModelVersion
 ) -> None:
-    first, second = calibration(known, "sha256:1"), calibration(known, "sha256:2")
+    first, second = calibration(stored_model, "sha256:1"), calibration(stored_model, "sha256:2")
     add(begin, first, second)
-    assert served(begin, known) == (None, None)
-    activate(begin, known, first)
-    assert served(begin, known) == (replace(first, active=True), Serving(None))
-    activate(begin, known, second)
-    assert served(begin, known) == (replace(second, active=True), Serving(first))
-    activate(begin, known, None)
-    assert served(begin, known) == (None, Serving(second))
-    activate(begin, known, None)
-    assert served(begin, known) == (None, Serving(second))
+    assert served(begin, stored_model) == (None, None)
+    activate(begin, stored_model, first)
+    assert served(begin, stored_model) == (replace(first, active=True), Serving(None))
+    activate(begin, stored_model, second)
+    assert served(begin, stored_model) == (replace(second, active=True), Serving(first))
+    activate(begin, stored_model, None)
+    assert served(begin, stored_model) == (None, Serving(second))
+    activate(begin, stored_model, None)
+    assert served(begin, stored_model) == (None, Serving(second))
 
 
-def test_models_have_calibrators_of_their_own(begin: Transactions, known: ModelVersion) -> None:
+def test_models_have_calibrators_of_their_own(
+    begin: Transactions, stored_model: ModelVersion
+) -> None:
     another = model(OTHER)
     with begin() as transaction:
         transaction.models.add(another)
-    mine, theirs = calibration(known), calibration(another)
+    mine, theirs = calibration(stored_model), calibration(another)
     add(begin, mine, theirs)
-    activate(begin, known, mine)
+    activate(begin, stored_model, mine)
     activate(begin, another, theirs)
-    assert served(begin, known)[0] == replace(mine, active=True)
+    assert served(begin, stored_model)[0] == replace(mine, active=True)
     assert served(begin, another)[0] == replace(theirs, active=True)
 
 

@@ -34,7 +34,7 @@ SAID = {
 
 
 @pytest.fixture(params=SAID)
-def made(request: pytest.FixtureRequest) -> Prediction:
+def audit(request: pytest.FixtureRequest) -> Prediction:
     """Return a prediction that was drawn for an audit."""
     candidates, marginals = SAID[request.param]
     score = ScoredSet(tuple(candidates), tuple(marginals), False, "m", "c")
@@ -42,16 +42,16 @@ def made(request: pytest.FixtureRequest) -> Prediction:
     return prediction()._replace(scored=score, selection=selection)
 
 
-def test_every_reader_finds_what_the_model_said(engine: Engine, made: Prediction) -> None:
+def test_every_reader_finds_what_the_model_said(engine: Engine, audit: Prediction) -> None:
     with Transactions(engine)() as transaction:
-        add_predictions(transaction, made)
-        transaction.outcomes.add(outcome(made, "a"))
+        add_predictions(transaction, audit)
+        transaction.outcomes.add(outcome(audit, "a"))
     with Transactions(engine)(read_only=True) as transaction:
         (prediction,) = transaction.predictions.page(PredictionFilter(), after=None, limit=5).items
-        assert [transaction.predictions.get(made.id), prediction] == [made, made]
+        assert [transaction.predictions.get(audit.id), prediction] == [audit, audit]
         of_first = [
             *transaction.evidence.recent(5, with_content=True),
             *transaction.evidence.checked(START, 5),
             *transaction.evidence.audited(Scorer("m", "c")),
         ]
-        assert [one.labels for one in of_first] == [made.scored.labels] * 3
+        assert [one.labels for one in of_first] == [audit.scored.labels] * 3

@@ -40,7 +40,7 @@ MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 
 
 @pytest.fixture(scope="module")
-def filled(module_engine: Engine) -> Engine:
+def full_engine(module_engine: Engine) -> Engine:
     """Return an engine on a database with rows in every table."""
     _fill(module_engine)
     with module_engine.begin() as connection:
@@ -49,9 +49,9 @@ def filled(module_engine: Engine) -> Engine:
 
 
 @pytest.fixture
-def connection(filled: Engine) -> Iterator[Connection]:
+def connection(full_engine: Engine) -> Iterator[Connection]:
     """Return a connection in a transaction that the end of the test undoes."""
-    with filled.connect() as connection:
+    with full_engine.connect() as connection:
         connection.begin()
         yield connection
 

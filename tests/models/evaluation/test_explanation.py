@@ -32,7 +32,7 @@ def pictures(n=400, seed=0, hidden=0.0):
 
 
 @pytest.fixture
-def fitted(model_of):
+def model(model_of):
     def fit(method, documents, **more):
         settings = {"n_components": 2, "n_folds": 2, "calibrator": "isotonic", "alpha": 1e-3}
         return model_of(documents, TrainingOptions(method=method, **settings, **more))
@@ -41,8 +41,8 @@ def fitted(model_of):
 
 
 @pytest.fixture(params=METHODS)
-def predictor(request, fitted):
-    return fitted(request.param, pictures())
+def predictor(request, model):
+    return model(request.param, pictures())
 
 
 def is_mixture(predictor):
@@ -97,9 +97,9 @@ def test_an_explanation_tells_of_the_set_that_is_predicted(predictor):
             assert f"`{reason.label}`" in reason.sentence
 
 
-def test_a_mixture_names_the_labels_that_brought_another_one(fitted):
+def test_a_mixture_names_the_labels_that_brought_another_one(model):
     """Where nothing is seen, the odds are for a landscape, but against a reflection by itself."""
-    predictor = fitted("cbm", pictures(n=2000, hidden=0.4), preset="fast")
+    predictor = model("cbm", pictures(n=2000, hidden=0.4), preset="fast")
     explained = list(explain_rows(predictor, pictures(n=200, seed=3, hidden=0.4).X))
     reasons = [reason for why in explained for reason in why.reasons]
     brought = [r for r in reasons if r.label == "reflection" and len(r.companions) >= 2]
@@ -140,18 +140,18 @@ def test_a_label_is_explained_by_the_labels_that_brought_it():
     assert why.components[0].share > why.components[0].weight
 
 
-def test_the_empty_set_is_explained_without_a_reason(fitted):
+def test_the_empty_set_is_explained_without_a_reason(model):
     rng = np.random.default_rng(0)
     X = rng.random((200, 3)) * (rng.random((200, 3)) < 0.3)
     for method in ("br", "cbm"):
-        predictor = fitted(method, dataset(X, X > 0.2))
+        predictor = model(method, dataset(X, X > 0.2))
         (why,) = explain_rows(predictor, dataset(np.zeros((1, 3)), np.ones((1, 3))).X)
         assert why.labels == ()
         assert why.reasons == ()
 
 
-def test_a_document_is_explained_as_it_is_predicted(fitted):
-    of_text, of_vectors = fitted("br", texts()), fitted("br", pictures())
+def test_a_document_is_explained_as_it_is_predicted(model):
+    of_text, of_vectors = model("br", texts()), model("br", pictures())
     read = of_text.read([PredictionInput("note insulin glucose")])
     (why,) = explain_rows(of_text, read.rows.to_matrix())
     assert "label 3" in why.labels

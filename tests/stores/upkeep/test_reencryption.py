@@ -29,7 +29,7 @@ Open = Callable[..., Engine]
 
 
 @pytest.fixture
-def opened(database_url: str) -> Iterator[Open]:
+def open_database(database_url: str) -> Iterator[Open]:
     """Open the same database under other keys."""
     with ExitStack() as stack:
 
@@ -79,8 +79,8 @@ def unguarded(engine: Engine, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["text", "metadata"])
-def test_a_value_that_was_moved_to_another_row_is_refused(opened: Open, column: str) -> None:
-    engine = opened(ONE)
+def test_a_value_that_was_moved_to_another_row_is_refused(open_database: Open, column: str) -> None:
+    engine = open_database(ONE)
     victim, attacker = stored(engine), stored(engine, client="other")
     unguarded(
         engine,
@@ -91,15 +91,15 @@ def test_a_value_that_was_moved_to_another_row_is_refused(opened: Open, column: 
     assert text_of(engine, victim) == "fever"
 
 
-def test_a_row_that_was_given_to_another_client_is_refused(opened: Open) -> None:
-    engine = opened(ONE)
+def test_a_row_that_was_given_to_another_client_is_refused(open_database: Open) -> None:
+    engine = open_database(ONE)
     victim = stored(engine)
     unguarded(engine, f"UPDATE predictions SET client_id = 'other' WHERE id = '{victim}'")
     assert text_of(engine, victim) == UNREADABLE
 
 
-def test_signing_secrets_and_comments_do_not_move_either(opened: Open) -> None:
-    engine = opened(ONE)
+def test_signing_secrets_and_comments_do_not_move_either(open_database: Open) -> None:
+    engine = open_database(ONE)
     told, mine = endpoint(), endpoint()
     waiting, other = task(), task()
     with Transactions(engine)() as transaction:
@@ -126,8 +126,10 @@ def test_signing_secrets_and_comments_do_not_move_either(opened: Open) -> None:
 @pytest.mark.parametrize(
     ("column", "planted"), [("text", "never said"), ("metadata", '{"ward": "east"}')]
 )
-def test_plain_text_beside_sealed_texts_is_refused(opened: Open, column: str, planted: str) -> None:
-    engine = opened(ONE)
+def test_plain_text_beside_sealed_texts_is_refused(
+    open_database: Open, column: str, planted: str
+) -> None:
+    engine = open_database(ONE)
     encryption.note_key(engine, START)
     one = stored(engine)
     unguarded(engine, f"UPDATE predictions SET {column} = '{planted}' WHERE id = '{one}'")
@@ -136,39 +138,39 @@ def test_plain_text_beside_sealed_texts_is_refused(opened: Open, column: str, pl
         encryption.reseal(engine, silent)
 
 
-def test_what_was_erased_opens_under_a_key(opened: Open) -> None:
-    engine = opened(ONE)
+def test_what_was_erased_opens_under_a_key(open_database: Open) -> None:
+    engine = open_database(ONE)
     one = stored(engine)
     with Transactions(engine)() as transaction:
         assert transaction.texts.purge([one], START) == 1
     assert text_of(engine, one) is None
 
 
-def test_a_key_is_refused_for_a_database_that_was_filled_without_one(opened: Open) -> None:
-    before = stored(opened())
-    late = opened(ONE, noted=False)
-    assert encryption.unsealed(opened()) is None
+def test_a_key_is_refused_for_a_database_that_was_filled_without_one(open_database: Open) -> None:
+    before = stored(open_database())
+    late = open_database(ONE, noted=False)
+    assert encryption.unsealed(open_database()) is None
     assert "without encryption" in (encryption.unsealed(late) or "")
     assert text_of(late, before) == UNREADABLE
     with pytest.raises(encryption.NotDone):
         encryption.reseal(late, silent)
 
 
-def test_a_damaged_value_is_named_and_does_not_stop_the_others(opened: Open) -> None:
-    old = opened(ONE)
+def test_a_damaged_value_is_named_and_does_not_stop_the_others(open_database: Open) -> None:
+    old = open_database(ONE)
     damaged, sound = stored(old), stored(old)
     unguarded(old, f"UPDATE predictions SET text = text || 'AAAA' WHERE id = '{damaged}'")
-    both = opened(TWO, ONE)
+    both = open_database(TWO, ONE)
     with pytest.raises(encryption.NotDone, match=damaged):
         encryption.reseal(both, silent)
-    assert text_of(opened(TWO), sound) == "fever"
+    assert text_of(open_database(TWO), sound) == "fever"
     with pytest.raises(encryption.NotDone):
         encryption.retire(both)
-    assert encryption.missing_keys(opened(TWO)) is not None
+    assert encryption.missing_keys(open_database(TWO)) is not None
 
 
-def test_the_old_key_stays_while_a_server_writes_under_it(opened: Open) -> None:
-    old, both = opened(ONE, TWO), opened(TWO, ONE)
+def test_the_old_key_stays_while_a_server_writes_under_it(open_database: Open) -> None:
+    old, both = open_database(ONE, TWO), open_database(TWO, ONE)
     with pytest.raises(encryption.NotDone, match="restart every server"):
         # A server that was not restarted writes during every pass.
         encryption.reseal(both, lambda fraction, _: None if fraction else stored(old))
@@ -184,28 +186,28 @@ def test_the_old_key_stays_while_a_server_writes_under_it(opened: Open) -> None:
     assert encryption.foreign(both) is None
 
 
-def test_nothing_is_written_under_a_retired_key(opened: Open) -> None:
-    old, both = opened(ONE, TWO), opened(TWO, ONE)
+def test_nothing_is_written_under_a_retired_key(open_database: Open) -> None:
+    old, both = open_database(ONE, TWO), open_database(TWO, ONE)
     encryption.retire(both)
     with pytest.raises(StorageUnavailable, match="was retired"):
         stored(old)
     with pytest.raises(StorageUnavailable, match="was retired"), encryption.writing(old):
         pytest.fail("a file became complete")
     stored(both)
-    assert encryption.unreadable(opened(TWO)) is None
+    assert encryption.unreadable(open_database(TWO)) is None
 
 
-def test_a_server_without_a_key_in_use_does_not_write(opened: Open) -> None:
+def test_a_server_without_a_key_in_use_does_not_write(open_database: Open) -> None:
     """It could not read what the others write, and would export it with holes."""
-    old = opened(ONE)
-    opened(TWO, ONE)
+    old = open_database(ONE)
+    open_database(TWO, ONE)
     with pytest.raises(StorageUnavailable, match="SETWISE_ENCRYPTION_KEYS lacks"):
         stored(old)
 
 
 @pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)  # SQLite has one writer
-def test_the_old_key_waits_for_a_transaction_that_writes_under_it(opened: Open) -> None:
-    old, both = opened(ONE, TWO), opened(TWO, ONE)
+def test_the_old_key_waits_for_a_transaction_that_writes_under_it(open_database: Open) -> None:
+    old, both = open_database(ONE, TWO), open_database(TWO, ONE)
     outcome: list[BaseException | None] = []
 
     def retire() -> None:
@@ -227,28 +229,30 @@ def test_the_old_key_waits_for_a_transaction_that_writes_under_it(opened: Open) 
     assert encryption.foreign(old) is None
 
 
-def test_values_under_a_key_that_is_gone_are_counted(opened: Open) -> None:
-    old = opened(ONE)
+def test_values_under_a_key_that_is_gone_are_counted(open_database: Open) -> None:
+    old = open_database(ONE)
     for _ in range(3):
         stored(old)
-    both = opened(TWO, ONE)
+    both = open_database(TWO, ONE)
     stored(both)
     # As before 0.2.0, when a server could write on under a retired key.
     unguarded(both, f"DELETE FROM encryption_keys WHERE id = '{TextCipher([ONE]).sealing_id}'")
     assert encryption.unreadable(both) is None
-    fault = encryption.unreadable(opened(TWO)) or ""
-    assert encryption.unreadable(opened(TWO), newest=None) == fault
+    fault = encryption.unreadable(open_database(TWO)) or ""
+    assert encryption.unreadable(open_database(TWO), newest=None) == fault
     assert f"3 of predictions.text (key {TextCipher([ONE]).sealing_id})" in fault
     assert "3 of predictions.metadata" in fault
-    assert encryption.unreadable(opened(TWO), newest=1) is None
-    keyless = encryption.unreadable(opened()) or ""
+    assert encryption.unreadable(open_database(TWO), newest=1) is None
+    keyless = encryption.unreadable(open_database()) or ""
     assert all(TextCipher([key]).sealing_id in keyless for key in (ONE, TWO))
 
 
 @pytest.mark.parametrize("database_kind", ["sqlite"], indirect=True)
-def test_a_start_reads_no_more_of_a_long_history_whose_columns_are_empty(opened: Open) -> None:
+def test_a_start_reads_no_more_of_a_long_history_whose_columns_are_empty(
+    open_database: Open,
+) -> None:
     """No document has features here, so no newest value of theirs is ever found."""
-    engine = opened(ONE)
+    engine = open_database(ONE)
     columns = [column.name for column in tables.predictions.c if column.name != "id"]
     named = ", ".join(columns)
 
@@ -278,11 +282,11 @@ def test_a_start_reads_no_more_of_a_long_history_whose_columns_are_empty(opened:
     assert many < 1.5 * few + 50
 
 
-def test_a_server_reads_and_writes_while_keys_change(opened: Open) -> None:
-    old = opened(ONE)
+def test_a_server_reads_and_writes_while_keys_change(open_database: Open) -> None:
+    old = open_database(ONE)
     encryption.note_key(old, START)
     ids = [stored(old, words=f"fever {number}") for number in range(40)]
-    server, operator = opened(TWO, ONE), opened(TWO, ONE)
+    server, operator = open_database(TWO, ONE), open_database(TWO, ONE)
     encryption.note_key(server, START)
     event, faults, added = threading.Event(), [], list[str]()
 
@@ -306,13 +310,13 @@ def test_a_server_reads_and_writes_while_keys_change(opened: Open) -> None:
         thread.join()
     assert not faults
     encryption.retire(operator)
-    alone = opened(TWO)
+    alone = open_database(TWO)
     assert [text_of(alone, one) for one in ids] == [f"fever {number}" for number in range(40)]
     assert all(text_of(alone, one) == "fever" for one in added)
 
 
-def test_what_was_planted_in_a_purged_row_is_purged_again(opened: Open) -> None:
-    engine = opened(ONE)
+def test_what_was_planted_in_a_purged_row_is_purged_again(open_database: Open) -> None:
+    engine = open_database(ONE)
     planted = stored(engine)
     for hour in range(2):
         with Transactions(engine)() as transaction:
@@ -341,8 +345,10 @@ def _killed_half_way(url: str) -> None:
     encryption.reseal(engine, silent)
 
 
-def test_a_killed_change_of_keys_goes_on_where_it_stopped(opened: Open, database_url: str) -> None:
-    old = opened(ONE)
+def test_a_killed_change_of_keys_goes_on_where_it_stopped(
+    open_database: Open, database_url: str
+) -> None:
+    old = open_database(ONE)
     encryption.note_key(old, START)
     ids = [stored(old) for _ in range(20)]
     process = multiprocessing.get_context("spawn").Process(
@@ -351,15 +357,15 @@ def test_a_killed_change_of_keys_goes_on_where_it_stopped(opened: Open, database
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    both = opened(TWO, ONE)
+    both = open_database(TWO, ONE)
     rest = encryption.reseal(both, silent)
     assert 0 < rest < 40
     encryption.retire(both)
-    assert all(text_of(opened(TWO), one) == "fever" for one in ids)
+    assert all(text_of(open_database(TWO), one) == "fever" for one in ids)
 
 
-def test_a_sealed_column_takes_no_value_without_its_row(opened: Open) -> None:
-    engine = opened(ONE)
+def test_a_sealed_column_takes_no_value_without_its_row(open_database: Open) -> None:
+    engine = open_database(ONE)
     one = stored(engine)
     change = update(tables.predictions).where(tables.predictions.c.id == one)
     with engine.begin() as connection:

@@ -38,7 +38,7 @@ def fitted():
 
 
 @pytest.fixture(scope="module")
-def supported(fitted):
+def model(fitted):
     """A model whose decider is that of the support, and what the folds chose."""
     base, options = fitted
     decider, chosen = _fit_support(base.rows, DATA.Y, base.proposal.final)
@@ -50,17 +50,17 @@ def mean_f1(Y, predicted):
     return count_agreement(Y, predicted).f1().mean()
 
 
-def test_folds_choose_better_than_the_mode_and_worse_than_on_known_documents(fitted, supported):
+def test_folds_choose_better_than_the_mode_and_worse_than_on_known_documents(fitted, model):
     base, _ = fitted
-    predictor, chosen = supported
+    predictor, chosen = model
     assert mean_f1(DATA.Y, chosen) > mean_f1(DATA.Y, base.rows.candidates.first())
     assert mean_f1(DATA.Y, predictor.predict(DATA.X).chosen()) > mean_f1(DATA.Y, chosen)
 
 
-def test_the_better_of_both_rules_is_taken(fitted, supported):
+def test_the_better_of_both_rules_is_taken(fitted, model):
     base, options = fitted
     calibrator = choose_calibrator(base.rows, options)
-    _, chosen = supported
+    _, chosen = model
     given = (base.rows, DATA.Y, calibrator.confidence, "f1")
     decider, rows = fit_decider(*given, base.proposal.final)
     alone = fit_decider(*given)
@@ -76,8 +76,8 @@ def test_the_better_of_both_rules_is_taken(fitted, supported):
     assert ((again.confidence >= 0) & (again.confidence <= 1)).all()
 
 
-def test_the_chosen_set_stands_first_alone_and_in_company(supported):
-    predictor, _ = supported
+def test_the_chosen_set_stands_first_alone_and_in_company(model):
+    predictor, _ = model
     together = predictor.predict(NEW.X)
     chosen = predictor.decider.choose(predictor.evidence(NEW.X), predictor.source, None, None)
     assert (together.chosen() != chosen).nnz == 0
@@ -85,8 +85,8 @@ def test_the_chosen_set_stands_first_alone_and_in_company(supported):
     np.testing.assert_array_equal(alone.chosen().toarray(), chosen[[7]].toarray())
 
 
-def test_artifacts_keep_it(supported, tmp_path):
-    predictor, _ = supported
+def test_artifacts_keep_it(model, tmp_path):
+    predictor, _ = model
     save(predictor, tmp_path / "model")
     again = load(tmp_path / "model")
     assert isinstance(again.decider, SupportDecider)
@@ -95,8 +95,8 @@ def test_artifacts_keep_it(supported, tmp_path):
     assert (first.confidence == second.confidence).all()
 
 
-def test_curves_of_another_support_are_refused(supported, tmp_path):
-    predictor, _ = supported
+def test_curves_of_another_support_are_refused(model, tmp_path):
+    predictor, _ = model
     source, curves = predictor.source, predictor.decider.calibrator
     arrays, settings = predictor.decider.get_state()
     json.dumps(settings)
@@ -112,14 +112,14 @@ def test_curves_of_another_support_are_refused(supported, tmp_path):
         load(tmp_path / "model")
 
 
-def test_candidates_of_another_source_are_refused(supported):
-    predictor, _ = supported
+def test_candidates_of_another_source_are_refused(model):
+    predictor, _ = model
     with pytest.raises(ValueError, match="needs candidates of a mixture"):
         predictor.decider.choose(predictor.evidence(NEW.X), MarginalCandidates(), None, None)
 
 
-def test_a_document_that_all_curves_call_impossible_is_decided_by_the_mixture(supported):
-    predictor, _ = supported
+def test_a_document_that_all_curves_call_impossible_is_decided_by_the_mixture(model):
+    predictor, _ = model
     nothing = SizedMarginalCalibrator()
     nothing.curve_indptr_ = np.array([0, 1])
     nothing.knots_, nothing.values_ = np.zeros(1), np.zeros(1)
@@ -134,8 +134,8 @@ def test_a_document_that_all_curves_call_impossible_is_decided_by_the_mixture(su
     assert (decided != expected.sets).nnz == 0
 
 
-def test_an_unknown_kind_of_decider_is_refused(supported, tmp_path, monkeypatch):
-    predictor, _ = supported
+def test_an_unknown_kind_of_decider_is_refused(model, tmp_path, monkeypatch):
+    predictor, _ = model
     other = dataclasses.replace(predictor, decider=SetDecider(LabelMajority()))
     plain = SetDecider.get_state
     monkeypatch.setattr(
