@@ -133,15 +133,15 @@ def test_the_trail_is_filtered_and_paged(service: Service) -> None:
 
 def test_a_document_is_erased_on_request(service: Service) -> None:
     service.predict("0.3")
-    made = service.get("/v1/predictions", by="client").json()["items"][0]
-    body = {"document_id": made["document_id"]}
+    item = service.get("/v1/predictions", by="client").json()["items"][0]
+    body = {"document_id": item["document_id"]}
     assert service.post("/v1/admin/erasures", by="admin", json=body).json() == ERASED
-    kept_body = service.get(f"/v1/predictions/{made['id']}", by="client").json()
-    assert kept_body == made | {"document_id": None}
+    kept_body = service.get(f"/v1/predictions/{item['id']}", by="client").json()
+    assert kept_body == item | {"document_id": None}
     response = service.post("/v1/admin/erasures", by="admin", json={"document_id": ""})
     assert_problem(response, 422, "invalid-request", "/document_id")
-    for both_or_none in ({}, {"document_id": "a", "prediction_id": made["id"]}):
+    for both_or_none in ({}, {"document_id": "a", "prediction_id": item["id"]}):
         response = service.post("/v1/admin/erasures", by="admin", json=both_or_none)
         assert_problem(response, 422, "invalid-request", "")
-    by_id = {"prediction_id": made["id"]}
+    by_id = {"prediction_id": item["id"]}
     assert service.post("/v1/admin/erasures", by="admin", json=by_id).json() == ERASED

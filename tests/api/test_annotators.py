@@ -114,14 +114,14 @@ def test_figures_of_a_person_are_shown_to_whom_the_setting_allows_and_to_them(
     _decide(service, "lead")
     for by in ("lead", "admin", "auditor"):
         items = service.get("/v1/admin/annotators", by=by).json()["items"]
-        shown = {one["name"]: one for one in items}
-        assert service.get(f"/v1/admin/annotators/{shown['lead']['id']}", by=by).json() in items
+        by_name = {one["name"]: one for one in items}
+        assert service.get(f"/v1/admin/annotators/{by_name['lead']['id']}", by=by).json() in items
         seen = {
-            name for name, one in shown.items() if any(one[each] is not None for each in _FIGURES)
+            name for name, one in by_name.items() if any(one[each] is not None for each in _FIGURES)
         }
-        assert seen == ({"admin", "lead", "reviewer"} if by in see else {by} & set(shown)), by
+        assert seen == ({"admin", "lead", "reviewer"} if by in see else {by} & set(by_name)), by
         assert service.get("/v1/admin/groups/default", by=by).json()["findings"]
-    body = _put(service, f"annotators/{shown['reviewer']['id']}", {"group": "default"}).json()
+    body = _put(service, f"annotators/{by_name['reviewer']['id']}", {"group": "default"}).json()
     assert (body["pace"] is not None) == ("admin" in see), "nor does a change tell them"
     ann = Caller(service.person("ann", Role.LEAD), "ann", Role.LEAD)
     service.services.annotators.own(ann)

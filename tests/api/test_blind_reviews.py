@@ -51,8 +51,8 @@ class Held:
             Decision.REVIEW, Reason.BELOW_THRESHOLD, False, False, START,
         )  # fmt: skip
         wanted = {"what": "predictions", "format": "jsonl"}
-        exported = service.post("/v1/jobs/export", by="admin", json=wanted).json()["id"]
-        with service.files.create(f"jobs/{exported}/result/00000000.jsonl") as sink:
+        job_id = service.post("/v1/jobs/export", by="admin", json=wanted).json()["id"]
+        with service.files.create(f"jobs/{job_id}/result/00000000.jsonl") as sink:
             sink.write(SUGGESTED.encode())
         with service.database() as transaction:
             add_predictions(transaction, new_prediction, other)
@@ -64,7 +64,7 @@ class Held:
             transaction.endpoints.add(hook)
             transaction.outbox.add_all([message])
             transaction.deliveries.add([sent_delivery])
-            job = transaction.jobs.get(exported)
+            job = transaction.jobs.get(job_id)
             assert job is not None
             transaction.jobs.change(replace(job, state=JobState.SUCCEEDED, finished_at=START))
         self.ids = {
@@ -73,7 +73,7 @@ class Held:
             "model_id": of_model.id,
             "webhook_id": hook.id,
             "delivery_id": sent_delivery.id,
-            "job_id": exported,
+            "job_id": job_id,
         }
 
     def addresses(self) -> Iterator[str]:
@@ -131,10 +131,10 @@ def test_a_refusal_says_what_to_do_and_a_list_leaves_the_document_out(service: S
 
 def claimed(service: Service, by: str) -> set[str]:
     """Claim and release tasks until none is left; return their ids."""
-    found: set[str] = set()
+    matches: set[str] = set()
     while (response := service.post("/v1/reviews/claim", by=by)).status_code == 200:
-        found.add(response.json()["id"])
-    return found
+        matches.add(response.json()["id"])
+    return matches
 
 
 def test_who_has_read_a_suggestion_is_not_given_its_blind_review(service: Service) -> None:

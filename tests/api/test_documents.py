@@ -155,13 +155,13 @@ def test_more_documents_than_a_file_holds_are_refused(
 def test_comments_are_new_until_they_are_read(service: Service) -> None:
     service.key("lead", Role.LEAD)
     service.key("admin", Role.ADMIN)
-    made = service.predict("0.5").json()["id"]
+    prediction_id = service.predict("0.5").json()["id"]
     for who in ("lead", "admin"):
-        address = f"/v1/documents/{made}/comments"
+        address = f"/v1/documents/{prediction_id}/comments"
         assert service.post(address, by=who, json={"text": "why?"}).status_code == 201
-    new = {"prediction_id": made, "document_id": "note 0.5", "new": 1}
+    new = {"prediction_id": prediction_id, "document_id": "note 0.5", "new": 1}
     items = [service.get("/v1/documents/new-comments", by="lead").json()["items"]]
     service.clock.advance(seconds=1)
-    service.get(f"/v1/documents/{made}/comments", by="lead")
+    service.get(f"/v1/documents/{prediction_id}/comments", by="lead")
     items.append(service.get("/v1/documents/new-comments", by="lead").json()["items"])
     assert items == [[new], []]

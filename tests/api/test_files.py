@@ -63,10 +63,10 @@ def test_a_file_is_scored_and_its_result_downloaded(service: Service) -> None:
     assert [first["line"], second["line"], third["line"]] == [1, 2, 3]
     assert third["prediction"]["decision"] == "auto"
     assert "JSON" in second["problem"]["detail"]
-    listed = {p["id"]: p for p in service.get("/v1/predictions", by="client").json()["items"]}
+    by_id = {p["id"]: p for p in service.get("/v1/predictions", by="client").json()["items"]}
     assert [first["prediction"], third["prediction"]] == [
-        listed[first["prediction"]["id"]],
-        listed[third["prediction"]["id"]],
+        by_id[first["prediction"]["id"]],
+        by_id[third["prediction"]["id"]],
     ]
     assert_problem(service.get(f"{path}/result", by="lead"), 404, "job-not-found")
 

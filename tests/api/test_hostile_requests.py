@@ -103,12 +103,12 @@ def requests(service: Service, texts: Iterable[str]) -> Iterator[tuple[str, str,
 
 def faults(service: Service, sent: Iterator[tuple[str, str, dict[str, Any]]]) -> set[str]:
     """Send requests as an administrator; return those that the service could not bear."""
-    found = set()
+    matches = set()
     for method, where, arguments in sent:
         response = service.send(method, where, by="admin", **arguments)
         if response.status_code >= 500 and "no-model" not in response.text:
-            found.add(f"{method} {where} {json.dumps(arguments.get('json'))}: {response.text}")
-    return found
+            matches.add(f"{method} {where} {json.dumps(arguments.get('json'))}: {response.text}")
+    return matches
 
 
 @pytest.mark.slow
@@ -144,15 +144,15 @@ def test_no_text_in_the_address_of_a_page_ends_in_a_fault(
     names = "actor action subject since before state kind after done endpoint routes query days"
     names += " pace threshold target next"
     places = ["/", "/login", "/account", "/desk", "/cockpit", *(one.address for one in PAGES)]
-    found = set()
+    matches = set()
     for page in places:
         for text in texts:
             query = "&".join(f"{name}={quote(text, safe='')}" for name in names.split())
             path = "/".join(quote(text, safe="") if "{" in p else p for p in page.split("/"))
             for where in (f"{page.replace('{', '').replace('}', '')}?{query}", path):
                 if browser.get(where).status_code >= 500:
-                    found.add(where)
-    assert found == set()
+                    matches.add(where)
+    assert matches == set()
 
 
 def test_no_text_in_a_form_or_in_the_name_of_a_queue_ends_in_a_fault(service: Service) -> None:

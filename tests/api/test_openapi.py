@@ -100,7 +100,7 @@ def test_the_examples_are_what_the_service_answers_now() -> None:
 
 @pytest.mark.parametrize(("path", "operation"), list(_operations()))
 def test_every_problem_shown_is_valid_and_known(path: str, operation: dict[str, Any]) -> None:
-    known = {kind.slug: kind for kind in ALL_KINDS}
+    by_slug = {kind.slug: kind for kind in ALL_KINDS}
     for status, response in operation["responses"].items():
         if status < "400":
             continue
@@ -109,7 +109,7 @@ def test_every_problem_shown_is_valid_and_known(path: str, operation: dict[str, 
         assert media_type == "application/problem+json"
         assert body["examples"]
         for slug, example in body["examples"].items():
-            assert str(int(known[slug].status)) == status
+            assert str(int(by_slug[slug].status)) == status
             _validator(body["schema"]).validate(example["value"])
 
 

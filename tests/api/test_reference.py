@@ -41,9 +41,9 @@ def test_the_reference_describes_every_call(service: Service) -> None:
 def test_the_reference_is_searched_by_words_of_an_operation(service: Service) -> None:
     every = {call.path for call in calls_of(service.app.openapi())}
     text = service.get("/docs", params={"query": "Claim lease"}).text
-    found = {path for path in every if f"{path}</code>" in text}
-    assert "/v1/reviews/claim" in found
-    assert "/v1/admin/keys" not in found
+    matches = {path for path in every if f"{path}</code>" in text}
+    assert "/v1/reviews/claim" in matches
+    assert "/v1/admin/keys" not in matches
     assert f"of {len([*calls_of(service.app.openapi())])} operations" in text
     none = service.get("/docs", params={"query": "<b>zzz"}).text
     assert ">0 of" in none

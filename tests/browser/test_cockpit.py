@@ -88,18 +88,18 @@ def test_the_first_page_follows_what_happens_while_it_is_seen(sign_in: SignIn, s
     page.clock.install()
     page.goto("/cockpit")
     before = page.locator("#glance").element_handle()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
     page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
     page.clock.run_for(61_000)
-    assert not asked, "a hidden page asks for nothing"
+    assert not requests, "a hidden page asks for nothing"
     page.evaluate("Object.defineProperty(document, 'hidden', {value: false})")
     page.clock.run_for(61_000)
     until(page, lambda: not before.evaluate("it => it.isConnected"))
-    assert [url.removeprefix(site.url) for url in asked] == ["/cockpit"]
+    assert [url.removeprefix(site.url) for url in requests] == ["/cockpit"]
     page.locator("#volume .numbers summary").click()
     page.clock.run_for(61_000)
-    until(page, lambda: len(asked) >= 2)
+    until(page, lambda: len(requests) >= 2)
     expect(page.locator("#volume table")).to_be_visible()
 
 
@@ -107,8 +107,8 @@ def test_the_details_follow_what_happens_until_a_reader_tries_something(sign_in:
     page = sign_in("lead")
     page.clock.install()
     page.goto("/cockpit/details")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
     before = page.locator("#details").element_handle()
     page.get_by_text("Safeguards").last.click()
     page.get_by_role("heading", level=1).click()
@@ -119,7 +119,7 @@ def test_the_details_follow_what_happens_until_a_reader_tries_something(sign_in:
     expect(page.locator(".slider output")).to_have_text(re.compile(r"^0\.300: \d"))
     page.get_by_role("heading", level=1).click()
     page.clock.run_for(61_000)
-    until(page, lambda: len(asked) >= 2)
+    until(page, lambda: len(requests) >= 2)
     expect(page.locator(".slider output")).to_have_text(re.compile(r"^0\.300: \d"))
 
 

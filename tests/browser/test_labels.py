@@ -220,8 +220,8 @@ def test_a_label_that_may_name_a_person_is_removed_everywhere_after_an_erasure(
 ) -> None:
     task_id = site.come_in(Document("private", "the gale and the hail said today"))
     labels = ["storm", "Quuxword, Jane"]
-    answered = site.answer("reviewer", task_id, labels, Additions(labels)).prediction.id
-    site.services.texts.erase(SYSTEM, prediction_id=answered)
+    prediction_id = site.answer("reviewer", task_id, labels, Additions(labels)).prediction.id
+    site.services.texts.erase(SYSTEM, prediction_id=prediction_id)
     page = sign_in("lead", "/board/labels")
     expect(page.get_by_role("heading", name="May name a person")).to_be_visible()
     for width in (1440, 390):
@@ -235,6 +235,6 @@ def test_a_label_that_may_name_a_person_is_removed_everywhere_after_an_erasure(
     page.get_by_role("button", name="Remove", exact=True).click()
     expect(page.get_by_text("The label is removed.")).to_be_visible()
     expect(page.get_by_role("main")).not_to_contain_text("Quuxword")
-    page.goto(f"/documents/{answered}")
+    page.goto(f"/documents/{prediction_id}")
     expect(page.get_by_role("main")).to_contain_text("a label that is in no list")
     expect(page.get_by_role("main")).not_to_contain_text("Quuxword")

@@ -186,9 +186,13 @@ def test_the_history_lies_in_the_past_in_order_and_ends_today(
     assert (START - came[0]).days == PLAN.days - 2  # from eight in the morning
     assert came[-1] == START
     assert clinic.now() == START
-    done = {one.prediction_id: one for one in contents.annotations.values()}
-    assert all(one.created_at >= contents.predictions[key].created_at for key, one in done.items())
-    assert all(10 < one.seconds < 80 for one in done.values() if one.created_at < came[-26])
+    by_prediction = {one.prediction_id: one for one in contents.annotations.values()}
+    assert all(
+        one.created_at >= contents.predictions[key].created_at for key, one in by_prediction.items()
+    )
+    assert all(
+        10 < one.seconds < 80 for one in by_prediction.values() if one.created_at < came[-26]
+    )
     assert contents.certifications
 
 

@@ -567,9 +567,11 @@ def test_a_reader_that_leaves_early_hears_nothing_more(folder, tmp_path):
     path = write_lines(tmp_path / "in.jsonl", notes(2000))
     setwise = Path(sys.executable).with_name("setwise")
     command = f"{setwise} predict {folder / 'texts-model'} {path} | head -n 1"
-    done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=PATIENCE_S)
-    assert done.stdout.count(b"\n") == 1
-    assert done.stderr == b""
+    process = subprocess.run(
+        command, shell=True, capture_output=True, check=False, timeout=PATIENCE_S
+    )
+    assert process.stdout.count(b"\n") == 1
+    assert process.stderr == b""
 
 
 HEAVY = ("alembic", "fastapi", "models", "numba", "numpy", "pydantic", "scipy", "sklearn",
@@ -584,7 +586,7 @@ def test_help_lists_every_command_at_once():
         "from setwise.service.cli import main\n"
         "main(['--help'])\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
@@ -592,18 +594,18 @@ def test_help_lists_every_command_at_once():
         timeout=PATIENCE_S,
     )
     for command in ("train", "evaluate", "predict"):
-        assert f"  {command} " in done.stdout
-    imported = set(done.stderr.split())
+        assert f"  {command} " in process.stdout
+    imported = set(process.stderr.split())
     assert "typer" in imported
     assert not imported & set(HEAVY), "a command module imports something heavy at its top"
 
 
 def test_commands_on_the_database_load_no_learner():
     program = "import sys, setwise.service.build; print(*sys.modules)"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert not {"numba", "scipy.stats", "sklearn", "xgboost"} & set(done.stdout.split())
+    assert not {"numba", "scipy.stats", "sklearn", "xgboost"} & set(process.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ def end(monkeypatch, error):
         raise error
 
     monkeypatch.setattr(setwise.service.cli, "app", body)
-    with pytest.raises(SystemExit) as stopped:
+    with pytest.raises(SystemExit) as stopped_error:
         main(["anything"])
-    return stopped.value.code
+    return stopped_error.value.code
 
 
 @pytest.mark.parametrize(
@@ -60,24 +60,24 @@ def test_warnings_take_one_line_each(monkeypatch, capsys):
 
     monkeypatch.setattr(setwise.service.cli, "app", body)
     showwarning = warnings.showwarning
-    with pytest.raises(SystemExit) as stopped:
+    with pytest.raises(SystemExit) as error:
         main(["anything"])
-    assert stopped.value.code == 0
+    assert error.value.code == 0
     assert capsys.readouterr().err == "setwise: warning: odd but fine\n"
     assert warnings.showwarning is showwarning
 
 
 def test_the_version_is_printed_alone(capsys):
-    with pytest.raises(SystemExit) as stopped:
+    with pytest.raises(SystemExit) as error:
         main(["--version"])
-    assert stopped.value.code == 0
+    assert error.value.code == 0
     assert capsys.readouterr().out.startswith(f"setwise {version('setwise')}, Python 3.")
 
 
 def test_without_arguments_it_helps(capsys):
-    with pytest.raises(SystemExit) as stopped:
+    with pytest.raises(SystemExit) as error:
         main([])
-    assert stopped.value.code == 0
+    assert error.value.code == 0
     assert "Usage: setwise" in capsys.readouterr().out
 
 
@@ -89,9 +89,9 @@ def test_without_arguments_it_helps(capsys):
     ],
 )
 def test_a_line_about_the_usage_has_one_mark_after_a_sentence(capsys, arguments, line):
-    with pytest.raises(SystemExit) as stopped:
+    with pytest.raises(SystemExit) as error:
         main(arguments)
-    assert stopped.value.code == 2
+    assert error.value.code == 2
     assert capsys.readouterr().err == line
 
 

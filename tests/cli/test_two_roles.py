@@ -94,9 +94,9 @@ def test_a_role_without_rights_is_told_what_to_do(
     with engine.begin() as connection:
         connection.execute(text(f'REVOKE ALL ON ALL TABLES IN SCHEMA public FROM "{two.user}"'))
     assert two.run(two.app, "doctor", "--json") == 1
-    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
-    assert found["database"]["verdict"] == "fault"
-    assert f"SETWISE_DATABASE_APP_USER={two.user}" in found["database"]["seen"]
+    by_check = {one["check"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
+    assert by_check["database"]["verdict"] == "fault"
+    assert f"SETWISE_DATABASE_APP_USER={two.user}" in by_check["database"]["seen"]
     assert two.run(two.app, "key", "list") != 0
     err = capsys.readouterr().err
     assert "SETWISE_DATABASE_APP_USER" in err
@@ -105,9 +105,9 @@ def test_a_role_without_rights_is_told_what_to_do(
         connection.execute(text(f'GRANT SELECT ON alembic_version TO "{two.user}"'))
     engine.dispose()
     assert two.run(two.app, "doctor", "--json") == 1
-    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
-    assert "permission denied for table jobs" in found["database"]["seen"]
-    assert "SETWISE_DATABASE_APP_USER" in found["database"]["cure"]
+    by_check = {one["check"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
+    assert "permission denied for table jobs" in by_check["database"]["seen"]
+    assert "SETWISE_DATABASE_APP_USER" in by_check["database"]["cure"]
 
 
 def test_only_the_owner_of_the_tables_can_compare_their_structure(

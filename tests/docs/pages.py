@@ -55,13 +55,13 @@ class Block:
         lines = self.commands.replace("\\\n", " ").splitlines()
         if not all(re.match(r"([A-Z_]+=\S+ )*setwise ", line) for line in lines):
             return None
-        found = []
+        matches = []
         for line in lines:
             words = shlex.split(line, comments=True)
             place = words.index("setwise")
             settings = dict(word.split("=", 1) for word in words[:place])
-            found.append((settings, words[place + 1 :]))
-        return found
+            matches.append((settings, words[place + 1 :]))
+        return matches
 
 
 def blocks(page: Path) -> list[Block]:

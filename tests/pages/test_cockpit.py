@@ -259,8 +259,8 @@ def test_figures_have_a_chart_a_sentence_and_numbers(busy: Browser) -> None:
             assert 'role="img"' in section
             assert "<table>" in section
             assert ".csv?" in section
-    drawn = {re.search(r'id="([\w-]+)"', one)[1] for one in sections if "<svg" in one}
-    assert drawn >= {"volume", "queue", "what-if", "reliability", "confidence", "labels", "sizes"}
+    draws = {re.search(r'id="([\w-]+)"', one)[1] for one in sections if "<svg" in one}
+    assert draws >= {"volume", "queue", "what-if", "reliability", "confidence", "labels", "sizes"}
     assert "90 documents received" in page
     assert "at 20 seconds each" in page
 

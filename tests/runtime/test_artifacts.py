@@ -167,18 +167,18 @@ def test_two_may_add_the_same_artifact_at_once(tmp_path: Path, artifacts: Artifa
         FolderOrObjectStore(str(tmp_path), cache=tmp_path, new_id=ids, now=FakeClock())
         for _ in range(4)
     ]
-    found: list[str] = []
+    matches: list[str] = []
     threads = [
-        threading.Thread(target=lambda s=s: found.append(s.add(str(artifacts.text)).location))
+        threading.Thread(target=lambda s=s: matches.append(s.add(str(artifacts.text)).location))
         for s in stores
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 4
-    assert len(set(found)) == 1
-    assert stores[0].load(found[0]).kind == "text"
+    assert len(matches) == 4
+    assert len(set(matches)) == 1
+    assert stores[0].load(matches[0]).kind == "text"
     assert _left_over(tmp_path) == []
 
 

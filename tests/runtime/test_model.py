@@ -329,9 +329,9 @@ def test_mixtures_serve_what_they_predict(tmp_path: Path) -> None:
     predictor = load(tmp_path / "model")
     served_predictor = LoadedPredictor(predictor)
     served_predictor.warm_up()
-    asked = ["note insulin glucose", "note stone kidney rash itch"]
-    expected = predictor.predict_texts(asked)
-    for row, one in enumerate(served_predictor.score([Document(text=text) for text in asked])):
+    requests = ["note insulin glucose", "note stone kidney rash itch"]
+    expected = predictor.predict_texts(requests)
+    for row, one in enumerate(served_predictor.score([Document(text=text) for text in requests])):
         assert one.labels == expected.ranked(row)[0].labels
         assert one.confidence == expected.top_confidence()[row]
 

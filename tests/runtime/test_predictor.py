@@ -90,8 +90,8 @@ def test_an_answer_of_nothing_is_no_unknown_document(answer: Mapping[str, Any]) 
 def test_unknown_labels_are_named_with_their_places(
     answer: Mapping[str, Any], pointers: list[str]
 ) -> None:
-    error, found = refused(STARTED, Document(answer=answer))
-    assert found == [f"/document/{pointer}" for pointer in pointers]
+    error, matches = refused(STARTED, Document(answer=answer))
+    assert matches == [f"/document/{pointer}" for pointer in pointers]
     assert "unknown label" in error.detail
 
 
@@ -106,15 +106,15 @@ def test_a_document_that_cannot_be_read_does_not_affect_the_others() -> None:
 
 def test_of_thousands_of_unknown_labels_some_are_named() -> None:
     scores = {f"label {number}": 0.5 for number in range(5_000)}
-    error, found = refused(STARTED, Document(answer={"scores": scores}))
-    assert len(found) == MOST_NAMED + 1
-    assert (found[-1], "4980 more" in error.faults[-1].detail) == ("/document/scores", True)
+    error, matches = refused(STARTED, Document(answer={"scores": scores}))
+    assert len(matches) == MOST_NAMED + 1
+    assert (matches[-1], "4980 more" in error.faults[-1].detail) == ("/document/scores", True)
     assert len(error.detail) < 300
 
 
 def test_a_document_without_an_answer_is_told_what_to_send() -> None:
-    error, found = refused(STARTED, Document(text="wheat"))
-    assert (found, "give scores, candidates or labels" in error.detail) == (["/document"], True)
+    error, matches = refused(STARTED, Document(text="wheat"))
+    assert (matches, "give scores, candidates or labels" in error.detail) == (["/document"], True)
 
 
 def test_limits_of_a_document_suit_the_model() -> None:
@@ -173,9 +173,9 @@ def test_what_speaks_for_a_label_adds_up_to_its_probability(reads_text: SetPredi
     assert "the other model: probability 0.9" in [term.term for term in weightses[0]]
     assert "the other model: no probability" in [term.term for term in weightses[2]]
     (refusal,) = predictor.score([document])
-    shown = {one.label: one.probability for one in refusal.marginals}
+    by_label = {one.label: one.probability for one in refusal.marginals}
     total = sum(term.weight for term in weightses[0])
-    assert 1 / (1 + np.exp(-total)) == pytest.approx(shown[labels[0]], abs=0.05)
+    assert 1 / (1 + np.exp(-total)) == pytest.approx(by_label[labels[0]], abs=0.05)
 
 
 def test_without_training_the_answers_alone_are_the_evidence() -> None:

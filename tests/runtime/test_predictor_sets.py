@@ -40,10 +40,10 @@ def _answers(predictions: SetPredictions, confidences: np.ndarray | None = None)
 
 @pytest.fixture
 def marginals() -> np.ndarray:
-    drawn = np.random.default_rng(0).uniform(0.006, 1.0, size=(2, len(NAMES)))
-    drawn[1, 1:] = 0.0049
-    drawn[1, 0] = 0.005
-    return drawn
+    draws = np.random.default_rng(0).uniform(0.006, 1.0, size=(2, len(NAMES)))
+    draws[1, 1:] = 0.0049
+    draws[1, 0] = 0.005
+    return draws
 
 
 def test_objects_hold_what_the_arrays_say(marginals: np.ndarray) -> None:

@@ -367,10 +367,10 @@ def test_the_queue_is_what_waits_now_and_what_waited_then(database: Transactions
 
 
 def test_every_document_is_in_the_histogram(database: Transactions) -> None:
-    found = {
+    by_low = {
         one.low: one for one in read(database).histogram if one.sent + one.audited + one.reviewed
     }
-    assert {low: (one.sent, one.audited, one.reviewed) for low, one in found.items()} == {
+    assert {low: (one.sent, one.audited, one.reviewed) for low, one in by_low.items()} == {
         0.5: (0, 0, 25),
         0.9: (90, 10, 0),
     }

@@ -71,15 +71,15 @@ def test_models_of_490_answers_do_not_promise_too_much(
 ) -> None:
     dataset = read_dataset(data_dir / name, "train")
     names = np.array(dataset.label_names, dtype=object)
-    found = []
+    matches = []
     for seed in range(3):
-        drawn = np.random.default_rng(seed).permutation(dataset.n)[: ANSWERS + 3_000]
+        draws = np.random.default_rng(seed).permutation(dataset.n)[: ANSWERS + 3_000]
         pairs: Texts = [
-            (dataset.texts[row], tuple(names[dataset.Y[[row]].indices])) for row in drawn
+            (dataset.texts[row], tuple(names[dataset.Y[[row]].indices])) for row in draws
         ]
         folder = tmp_path / str(seed)
         folder.mkdir()
-        found.append(excess(pairs[:ANSWERS], pairs[ANSWERS:], folder, preset))
-    over, error = np.array(found).T
+        matches.append(excess(pairs[:ANSWERS], pairs[ANSWERS:], folder, preset))
+    over, error = np.array(matches).T
     assert (over <= 3.0 * error).all()
-    assert over.mean() <= 2.0 * np.sqrt((error**2).sum()) / len(found)
+    assert over.mean() <= 2.0 * np.sqrt((error**2).sum()) / len(matches)

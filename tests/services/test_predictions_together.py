@@ -50,9 +50,9 @@ def wish(
 def stored_texts(begin: Transactions) -> list[str | None]:
     with begin(read_only=True) as transaction:
         events = transaction.audit_trail.page(after=None, limit=50).items
-        found = [transaction.predictions.get(event.subject) for event in reversed(events)]
-    assert None not in found
-    return [one.document.text for one in found if one is not None]
+        matches = [transaction.predictions.get(event.subject) for event in reversed(events)]
+    assert None not in matches
+    return [one.document.text for one in matches if one is not None]
 
 
 plans = st.builds(

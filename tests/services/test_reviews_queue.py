@@ -161,13 +161,13 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_task_is_as_the_answers_said(self) -> None:
-        stored = {one.id: one for one in self.queue.page(ADMIN, limit=200).items}
-        assert {one: task.version for one, task in stored.items()} == self.versions
-        for one, found_task in stored.items():
+        by_id = {one.id: one for one in self.queue.page(ADMIN, limit=200).items}
+        assert {one: task.version for one, task in by_id.items()} == self.versions
+        for one, found_task in by_id.items():
             lease = found_task.lease and (found_task.lease.holder, found_task.lease.expires_at)
             assert lease == self.leases.get(one)
             assert [skip.reviewer for skip in found_task.skips] == self.skips[one]
-        assert {one: stored[one] for one in self.settled} == self.settled
+        assert {one: by_id[one] for one in self.settled} == self.settled
 
     def holds(self, one: str, who: Caller) -> bool:
         return one in self.leases and self.leases[one][0] == who.id

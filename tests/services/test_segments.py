@@ -207,8 +207,8 @@ def test_other_has_a_certificate_and_a_breaker_of_its_own() -> None:
     loop.send(*["north"] * 25, *["west", "east"] * 13)
     loop.check("north")
     loop.certify_if_due()
-    found = {attempt.segment: (attempt.threshold, attempt.risk) for attempt in loop.attempts()}
-    assert found == {
+    by_segment = {attempt.segment: (attempt.threshold, attempt.risk) for attempt in loop.attempts()}
+    assert by_segment == {
         "site=north": (None, pytest.approx(RISK / 3)),
         "site=other": (0.9, pytest.approx(RISK / 3)),
     }
@@ -426,8 +426,8 @@ def test_another_calibrator_is_certified_for_each_segment_before_it_serves(
     assert len(questions) == 2 + changes
     of_north, of_south = (one for one in quick.attempts() if one.scorer == scorer)
     assert {of_north.segment, of_south.segment} == {"site=north", "site=south"}
-    found = [(gate.threshold, gate.state.certified_for) for gate in policy.gates]
-    assert found == [(0.8, scorer)] * 2 + [(None, None)]
+    matches = [(gate.threshold, gate.state.certified_for) for gate in policy.gates]
+    assert matches == [(0.8, scorer)] * 2 + [(None, None)]
 
 
 def test_each_segment_shows_what_it_sends_and_how_many_audits_it_lacks(quick: Sites) -> None:

@@ -27,11 +27,11 @@ def test_first_certificates_fail_with_at_most_their_risk(
     first: int, data_dir: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Two blocks of seeds, so that two workers share them."""
-    found = []
+    matches = []
     for seed in range(first, first + SEEDS):
         texts = texts_of(data_dir / "reuters21578", seed, DOCUMENTS)
-        found.append(precision(served(texts, TARGET, seed, most_readings=MOST_READINGS)))
-    certified = [share for share in found if share is not None]
+        matches.append(precision(served(texts, TARGET, seed, most_readings=MOST_READINGS)))
+    certified = [share for share in matches if share is not None]
     count = sum(share < TARGET for share in certified)
     record_property("certified, violated, least", (len(certified), count, min(certified)))
     assert len(certified) >= 0.9 * SEEDS

@@ -83,9 +83,9 @@ def test_a_model_made_nothing_before_it_first_served(begin: Transactions) -> Non
     between, last = made(2 * HOUR), made(6 * HOUR)
     foreign = made(3 * HOUR, OWN._replace(model_version=OTHER.version))
     store(begin, impossible, by_a_late_clock, between, foreign, last)
-    found = [last.id, between.id, by_a_late_clock.id]
+    matches = [last.id, between.id, by_a_late_clock.id]
     with begin(read_only=True) as transaction:
-        assert recent(transaction) == found
+        assert recent(transaction) == matches
         assert len(transaction.certifications.unaudited(OWN, limit=9)) == 3
 
 

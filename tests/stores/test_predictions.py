@@ -114,8 +114,8 @@ def test_a_request_is_found_again_by_its_client_and_key(begin: Transactions) -> 
     with begin() as transaction:
         add_predictions(transaction, new_prediction, idempotency=IdempotencyKey("k", "digest"))
     with begin(read_only=True) as transaction:
-        asked = [(CLIENT.id, "k"), (CLIENT.id, "K"), (OTHER_CLIENT.id, "k")]
-        assert transaction.predictions.replayed(asked) == {
+        requests = [(CLIENT.id, "k"), (CLIENT.id, "K"), (OTHER_CLIENT.id, "k")]
+        assert transaction.predictions.replayed(requests) == {
             (CLIENT.id, "k"): (new_prediction, "digest")
         }
 

@@ -254,10 +254,10 @@ def test_every_task_is_counted_on_the_day_it_comes(begin: Transactions) -> None:
             later = START + timedelta(days=1) * (kind is LEAD)
             transaction.reviews.add(replace(task(first.prediction), kind=kind, created_at=later))
     with begin(read_only=True) as transaction:
-        arrived = {one.day: one.arrived for one in transaction.reports().review_days(FIRST_DAY)}
-        assert arrived == {DAY: 4, DAY + timedelta(days=1): 1}
-        arrived = {one.day: one.arrived for one in transaction.reports().review_days(later.date())}
-        assert arrived == {DAY + timedelta(days=1): 1}
+        by_day = {one.day: one.arrived for one in transaction.reports().review_days(FIRST_DAY)}
+        assert by_day == {DAY: 4, DAY + timedelta(days=1): 1}
+        by_day = {one.day: one.arrived for one in transaction.reports().review_days(later.date())}
+        assert by_day == {DAY + timedelta(days=1): 1}
 
 
 NOTHING = BacklogLine(0, None)

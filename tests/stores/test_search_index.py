@@ -94,25 +94,25 @@ def test_random_histories_are_found_by_what_follows_from_them(begin: Transaction
         ]
         assert transaction.texts.index_words(30) == len(late)
     with begin(read_only=True) as transaction:
-        derived = {
+        by_id = {
             new_prediction.id: final_labels(transaction, new_prediction)
             for new_prediction in documents
         }
-        sent = {made_id: labels for made_id, labels in derived.items() if labels}
+        sent = {made_id: labels for made_id, labels in by_id.items() if labels}
         assert indexed(transaction, tables.final_labels) == sent
-        predicted = {
+        predicted_by_id = {
             new_prediction.id: set(new_prediction.scored.labels) for new_prediction in documents
         }
-        assert indexed(transaction, tables.prediction_labels) == predicted
+        assert indexed(transaction, tables.prediction_labels) == predicted_by_id
         kept_ids = [
             new_prediction.id for new_prediction in documents if new_prediction.id not in ids
         ]
         assert with_word(transaction, "common") == kept_ids
         for number, new_prediction in enumerate(documents):
-            found = [] if new_prediction.id in ids else [new_prediction.id]
-            assert with_word(transaction, f'"word{number}"') == found
+            matches = [] if new_prediction.id in ids else [new_prediction.id]
+            assert with_word(transaction, f'"word{number}"') == matches
     assert ids
-    assert any(labels is None for labels in derived.values())
+    assert any(labels is None for labels in by_id.values())
 
 
 def test_a_text_waits_until_its_words_are_indexed(begin: Transactions) -> None:

@@ -348,8 +348,8 @@ def test_a_documents_first_delivery_is_looked_up_however_the_queue_has_grown(
         transaction.endpoints.add(to)
         transaction.outbox.add_all(messages)
         transaction.deliveries.add([delivery(one, to) for one in messages])
-    found = plans(engine, lambda it: it.deliveries.claim(to.id, START, MINUTE, 100))
-    (plan,) = [plan for statement, plan in found if "earlier" in statement]
+    matches = plans(engine, lambda it: it.deliveries.claim(to.id, START, MINUTE, 100))
+    (plan,) = [plan for statement, plan in matches if "earlier" in statement]
     looked_up = {
         "postgresql": r"Index Cond: .*\(document_key = deliveries.document_key\)",
         "sqlite": r"earlier USING \w* ?INDEX ix_deliveries_order .*document_key=\?\)",

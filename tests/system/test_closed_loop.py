@@ -246,8 +246,8 @@ def _derive_all(
         for name in ("decision", "reason", "threshold"):
             assert getattr(derivation.derived, name) == prediction[name]
     with server.client("auditor") as auditor:
-        stored = {item["id"]: item for item in pages(auditor, "/v1/predictions")}
-        assert stored == {prediction["id"]: prediction for prediction in reading.made}
+        by_id = {item["id"]: item for item in pages(auditor, "/v1/predictions")}
+        assert by_id == {prediction["id"]: prediction for prediction in reading.made}
         by_reason = {prediction["reason"]: prediction for prediction in reading.made}
         assert set(by_reason) >= reasons
         for prediction in by_reason.values():

@@ -105,13 +105,13 @@ def test_a_worker_killed_in_the_middle_of_a_file_loses_and_doubles_nothing(
         lines = [json.loads(line) for line in result.text.splitlines()]
     assert [line["line"] for line in lines] == list(range(1, N + 1))
     with server.client("lead") as lead:
-        stored = {p["id"]: p for p in pages(lead, "/v1/predictions")}
-    assert {line["prediction"]["id"] for line in lines} == set(stored)
-    assert Counter(p["document_id"] for p in stored.values()) == Counter(d["id"] for d in sample)
+        by_id = {p["id"]: p for p in pages(lead, "/v1/predictions")}
+    assert {line["prediction"]["id"] for line in lines} == set(by_id)
+    assert Counter(p["document_id"] for p in by_id.values()) == Counter(d["id"] for d in sample)
     with installation.application.engine.connect() as connection:
         tasks = connection.execute(text("SELECT count(*) FROM review_tasks")).scalar_one()
         told = connection.execute(text("SELECT count(*) FROM outbox_messages")).scalar_one()
-    counts = Counter(p["decision"] for p in stored.values())
+    counts = Counter(p["decision"] for p in by_id.values())
     assert (tasks, told) == (counts["review"], counts["auto"])
     assert counts == {"review": -(-N // 3), "auto": N - -(-N // 3)}
 

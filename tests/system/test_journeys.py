@@ -77,14 +77,14 @@ def confident_sets_are_sent_and_the_others_completed_by_people(server: Server) -
         assert count == len(waiting)
 
     with server.client("client") as client:
-        stored = {item["id"]: item for item in pages(client, "/v1/predictions")}
+        by_id = {item["id"]: item for item in pages(client, "/v1/predictions")}
         for size, slug in ((2_000_000, "document-too-large"), (20_000_000, "body-too-large")):
             refused_response = _post(client, {"id": "huge", "text": "a" * size}, "huge")
             assert (refused_response.status_code, refused_response.json()["type"]) == (
                 413,
                 f"/problems/{slug}",
             )
-    assert stored == {prediction["id"]: prediction for prediction in predictions}
+    assert by_id == {prediction["id"]: prediction for prediction in predictions}
     with server.client() as anyone:
         assert 'setwise_reviews{state="waiting"} 0.0' in anyone.get("/metrics").text
         assert anyone.get("/").headers["location"].startswith("/login")
@@ -126,18 +126,18 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
 
     again = installation.serve()
     with again.client("client") as client, again.client("reviewer") as reviewer:
-        stored = {str(item["document_id"]): item for item in pages(client, "/v1/predictions")}
+        by_document = {str(item["document_id"]): item for item in pages(client, "/v1/predictions")}
         for name, prediction in acknowledged.items():
-            assert stored[name] == prediction
+            assert by_document[name] == prediction
         # Whoever got no answer asks again with the same key, and then has one, as everybody.
         items = [d for d in sample if str(d["id"]) not in acknowledged][:50]
         for document in items:
             answer = _post(client, document, str(document["id"]))
             assert answer.status_code == 201
-            stored.setdefault(str(document["id"]), answer.json())
+            by_document.setdefault(str(document["id"]), answer.json())
         everything = list(pages(client, "/v1/predictions"))
         tasks = list(pages(reviewer, "/v1/reviews"))
-    assert len(everything) == len(stored)
+    assert len(everything) == len(by_document)
     counts = collections.Counter(str(task["prediction_id"]) for task in tasks)
     assert counts == {p["id"]: 1 for p in everything if p["decision"] == "review"}
 

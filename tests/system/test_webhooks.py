@@ -150,15 +150,15 @@ def test_a_third_program_ends_with_exactly_what_was_sent(
     with server.client("lead") as lead:
         items = list(pages(lead, "/v1/predictions"))
     assert len(items) == len(sample)
-    sent = {p["id"]: p["labels"] for p in items if p["decision"] == "auto"}
+    by_id = {p["id"]: p["labels"] for p in items if p["decision"] == "auto"}
     learnt = book(folder).values()
     heard = {
         kind: {m["data"]["prediction_id"]: m["data"]["labels"] for m in learnt if m["type"] == kind}
         for kind in ("prediction.auto_sent", "review.completed")
     }
-    assert len(sent) == 80
-    assert heard == {"prediction.auto_sent": sent, "review.completed": settled}
-    assert len(learnt) == len(sent) + len(settled)
+    assert len(by_id) == 80
+    assert heard == {"prediction.auto_sent": by_id, "review.completed": settled}
+    assert len(learnt) == len(by_id) + len(settled)
     assert not any(d["text"] in server.log.read_text() for d in sample)
 
 

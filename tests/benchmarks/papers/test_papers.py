@@ -16,9 +16,9 @@ from tests.cli.test_learning import notes, write_lines
 
 def status(*arguments):
     """Return the exit status of the comparison."""
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as error:
         main([str(argument) for argument in arguments])
-    return ended.value.code
+    return error.value.code
 
 
 def write_dataset(folder, seed=0):

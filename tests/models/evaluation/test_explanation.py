@@ -52,8 +52,8 @@ def is_mixture(predictor):
 def test_a_label_is_described_by_the_features_of_its_own(predictor):
     learnt = describe_model(predictor, n_terms=1)
     assert learnt.method == predictor.manifest["method"]
-    found = {label.label: label.terms[0].name for label in learnt.labels}
-    assert (found["lake"], found["water"], found["car"]) == ("f0", "f1", "f2")
+    by_label = {label.label: label.terms[0].name for label in learnt.labels}
+    assert (by_label["lake"], by_label["water"], by_label["car"]) == ("f0", "f1", "f2")
 
 
 def test_components_are_described_where_the_method_has_a_mixture(predictor):

@@ -100,10 +100,10 @@ def test_too_many_components_warn_once() -> None:
     X, _ = documents(8)
     Y = np.tile([[1, 0], [0, 1]], (80, 1))
     mixture = ConditionalBernoulliMixture(9, alpha=1e-2, gate_alpha=1e-2)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
         AveragedMixture(mixture, 3).fit(X, Y)
-    said = [w for w in caught if issubclass(w.category, ComponentWarning)]
+    said = [w for w in records if issubclass(w.category, ComponentWarning)]
     assert len(said) == 1
     assert "only 2 distinct label sets" in str(said[0].message)
 

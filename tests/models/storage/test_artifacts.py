@@ -122,7 +122,7 @@ def test_loading_and_predicting_import_nothing_that_learns(model_of, options, tm
         f"setwise.load({str(tmp_path / 'model')!r}).predict_texts(['fever'])\n"
         "print(*sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    process = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
     learning = {
         "joblib",
         "pandas",
@@ -132,7 +132,7 @@ def test_loading_and_predicting_import_nothing_that_learns(model_of, options, tm
         "sklearn",
         "xgboost",
     }
-    assert not learning & set(done.stdout.decode().split())
+    assert not learning & set(process.stdout.decode().split())
 
 
 # Saving: all of it or nothing

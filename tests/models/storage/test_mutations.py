@@ -79,9 +79,9 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def predicted(model: SetPredictor) -> dict[str, np.ndarray]:
-    found = predictions(model)
-    shown = {"confidence": found.confidence, "marginals": found.marginals}
-    return {**shown, "labels": found.candidates.labels}
+    found_predictions = predictions(model)
+    shown = {"confidence": found_predictions.confidence, "marginals": found_predictions.marginals}
+    return {**shown, "labels": found_predictions.candidates.labels}
 
 
 def predictions(model: SetPredictor) -> SetPredictions:

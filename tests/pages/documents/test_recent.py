@@ -18,13 +18,13 @@ def ann(service: Service) -> Caller:
 
 def answered(service: Service, ann: Caller, *labels: str) -> str:
     """Let Ann answer a document; return its address."""
-    made = service.predict("0.9").json()["id"]
+    prediction_id = service.predict("0.9").json()["id"]
     service.clock.advance(minutes=1)
     task = service.services.queue.claim(ann)
     assert task is not None
     service.services.reviews.complete(ann, task.id, labels, None, task.version)
     service.clock.advance(minutes=1)
-    return f"/recent/{made}"
+    return f"/recent/{prediction_id}"
 
 
 def browsing(service: Service, login: str = "ann") -> Browser:
