@@ -1,12 +1,11 @@
 """A browser without a screen, for pages over fakes: it keeps cookies and fills in forms."""
 
-import asyncio
 import re
 from collections.abc import Mapping
 
 import httpx
 
-from tests.kit.edge import PASSWORD, Service
+from tests.kit.edge import PASSWORD, Service, loop
 
 
 class Browser:
@@ -28,7 +27,7 @@ class Browser:
                 self.cookies = client.cookies
                 return response
 
-        return asyncio.run(call())
+        return loop.run(call())
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return self.send("GET", path, headers)

@@ -12,6 +12,7 @@ from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Candidate, Document, Marginal, ScoredSet
 from setwise.service.settings import Settings
 from tests.fakes import FakePredictor, FakeStore
+from tests.kit.databases import Database
 from tests.kit.edge import Service, build_service
 
 CALIBRATOR, LEARNT = "90ab12cd34ef", "5ce1b0a94d77"
@@ -70,7 +71,7 @@ def clinical_service() -> Iterator[Service]:
         patch.object(FakeStore, "add", _add),
         patch.object(StoredRecalibration, "version", LEARNT),  # a digest of all digits
     ):
-        service = build_service(Settings())
+        service = build_service(Settings(), begin=Database())  # makes keys of its own
         service.clock.instant = datetime(2026, 11, 21, 9, tzinfo=UTC)
         service.predictors.predictor = NotesModel()
         service.loader.predictor = NotesModel(least=0.92)

@@ -1,7 +1,11 @@
 """The HTTP interface over stand-ins, called in process. A pytest plugin."""
 
 import asyncio
-from collections.abc import Mapping
+import threading
+import weakref
+from collections.abc import Coroutine, Mapping
+from contextvars import copy_context
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -34,6 +38,21 @@ from tests.kit.databases import Database
 
 PEPPER = b"pepper of the tests"
 PASSWORD = "correct horse battery"
+USUAL = Settings(max_text_bytes=1_000)
+
+
+class _Loop(threading.local):
+    """The event loop of each thread that calls a service; to start one for each call takes long."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        weakref.finalize(self._runner, self._runner.get_loop().close)
+
+    def run(self, call: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+        return self._runner.run(call, context=copy_context())
+
+
+loop = _Loop()
 
 
 @dataclass
@@ -43,6 +62,7 @@ class Service:
     app: FastAPI
     services: Services
     clock: FakeClock
+    ids: FakeIds
     database: Database
     predictors: FakePredictors
     faults: dict[str, str]
@@ -76,7 +96,7 @@ class Service:
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
                 return await client.request(method, path, headers=encoded, **content)
 
-        return asyncio.run(call())
+        return loop.run(call())
 
     def person(self, login: str, role: Role, password: str = PASSWORD) -> str:
         """Make an account, and return its id."""
@@ -111,7 +131,13 @@ def described() -> dict[str, Any]:
 
 @pytest.fixture
 def service() -> Service:
-    return build_service(Settings(max_text_bytes=1_000))
+    return build_service(USUAL)
+
+
+@cache
+def _first(pepper: bytes) -> Service:
+    """Return a service for its database: to copy keys is quicker than to make and hash them."""
+    return build_service(USUAL, begin=Database())
 
 
 def build_service(
@@ -123,6 +149,9 @@ def build_service(
 ) -> Service:
     """Return a service over stand-ins that has one key of each role."""
     clock, ids, database = FakeClock(), FakeIds(), begin or Database()
+    if begin is None:
+        database.become(_first(PEPPER).database)
+        ids = copy(_first(PEPPER).ids)
     predictors = FakePredictors()
     faults: dict[str, str] = {}
     files, loader, calibrators = FakeFiles(), FakeLoader(), FakeCalibrators()
@@ -154,10 +183,13 @@ def build_service(
     app = create_app(edge)
     app.openapi_schema = described()
     service = Service(
-        app, services, clock, database, predictors, faults, files, loader, calibrators
+        app, services, clock, ids, database, predictors, faults, files, loader, calibrators
     )
-    for role in Role:
-        service.key(role.value, role)
+    if begin is None:
+        service.secrets.update(_first(PEPPER).secrets)
+    else:
+        for role in Role:
+            service.key(role.value, role)
     return service
 
 
