@@ -285,9 +285,12 @@ class ModelRegistry:
         if self._serving is None:
             self.follow()
             self._loading, self._starting = None, False
-        # Loaded objects stay. Freezing them keeps the garbage collector from scanning them
-        # repeatedly under load.
-        gc.collect()
-        gc.freeze()
+        self._freeze()
         while not self._stopping.wait(self._poll_s):
             self.follow()
+
+    @staticmethod
+    def _freeze() -> None:
+        """Keep the garbage collector from scanning repeatedly, under load, what stays loaded."""
+        gc.collect()
+        gc.freeze()
