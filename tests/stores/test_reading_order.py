@@ -28,9 +28,9 @@ def waiting(place: int, draw: Random) -> ReviewTask:
     of = prediction(document=document, confidence=draw.choice([0.2, 0.5, draw.random()]))
     of = of._replace(selection=Selection(cluster=content))
     # Copies are marked alike, as their content decides, and audits always.
-    draw = Random(content).random()
-    kind = ReviewKind.AUDIT if draw < 0.15 else ReviewKind.REVIEW
-    return replace(task(of), kind=kind, created_at=came, marked=draw < 0.5)
+    chance = Random(content).random()
+    kind = ReviewKind.AUDIT if chance < 0.15 else ReviewKind.REVIEW
+    return replace(task(of), kind=kind, created_at=came, marked=chance < 0.5)
 
 
 def by_definition(
