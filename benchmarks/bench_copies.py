@@ -77,8 +77,8 @@ def smallest(text: str, k: int) -> list[Hashable]:
 
 def bands(text: str) -> list[Hashable]:
     """Return the form of a text, and its bands with their places."""
-    form, words = Likeness.of_text(text)
-    return [form, *enumerate(bands_of(words))]
+    likeness = Likeness.of_text(text)
+    return [likeness.form, *enumerate(bands_of(likeness.words))]
 
 
 KEYS: dict[str, Keys] = {

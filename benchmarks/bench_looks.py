@@ -3,7 +3,7 @@
     python -m benchmarks.bench_looks [--runs 200] [--seed 0] [--record]
 
 All sets have one confidence and are right with the same probability; the target is .90 and the risk
-.10. Attempts come at 191 audits and then at half as many again, up to 2,181. They share the risk by
+.10. Attempts come at 191 audits and then at half as many again, up to 2,169. They share the risk by
 the exact law of their path, as `setwise.certify` has with ``looks``, or by the union bound, where
 attempt k has risk / (k (k + 1)) for itself. Some of the agreements are read again, and auditors
 overlook a share of the errors. Counted are the audits of the look that proves the target, or all of

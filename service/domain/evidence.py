@@ -53,7 +53,7 @@ class CheckedDocument(NamedTuple):
     """As of `Selection`, like the next one."""
     in_rest: bool = False
     cluster: float | None = None
-    """As of `Draws`, like the next one; None if ``draw`` is."""
+    """As of `Selection`, like the next one; None if ``draw`` is."""
     bands: bytes | None = None
     check: Check | None = None
     """What follows from the answers; None if nobody has answered."""

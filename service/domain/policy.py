@@ -331,9 +331,7 @@ class Gate:
         """
         least = self._least(scored)
         if not scored.candidates:
-            selection = Selection(
-                AuditRole.NONE, draws.audit, 1.0, cluster=draws.cluster, bands=draws.bands
-            )
+            selection = Selection(AuditRole.NONE, draws.audit, 1.0, cluster=draws.cluster)
             return Route(Decision.REVIEW, Reason.NO_MODEL, selection, None, None)
         verdict = self._verdict(scored, least, metadata)
         role = self._role(verdict, scored, draws.audit)
@@ -343,7 +341,7 @@ class Gate:
         decision, reason, rule = end
         probability = self.audits.rate if verdict is _SENT else 1.0
         chance, rest = self.audit_chance(scored)
-        drawn = Selection(role, draws.audit, probability, chance, rest, draws.cluster, draws.bands)
+        drawn = Selection(role, draws.audit, probability, chance, rest, draws.cluster)
         return Route(decision, reason, drawn, least, rule)
 
     def decide(

@@ -87,9 +87,10 @@ class _Entry:
 
 
 class _Drawn(NamedTuple):
-    """The id of a new prediction, the draws of its document, and its earlier versions."""
+    """The id of a new prediction, what its document is like, its draws, and earlier versions."""
 
     prediction_id: str
+    likeness: Likeness
     draws: Draws
     earlier: int = 0
 
@@ -305,10 +306,8 @@ class Predictions:
         name = document.id or prediction_id
         content = document.content or prediction_id.encode()
         likeness = document.likeness or Likeness(content)
-        drawn = self.lottery(
-            submission.caller.id, name, content, likeness.form, bands_of(likeness.words)
-        )
-        return _Drawn(prediction_id, drawn)
+        drawn = self.lottery(submission.caller.id, name, content, likeness.form)
+        return _Drawn(prediction_id, likeness, drawn)
 
     def _versions(
         self,
@@ -334,11 +333,15 @@ class Predictions:
         scored: ScoredSet,
         drawn: _Drawn,
     ) -> _Made:
-        prediction_id, draws, earlier = drawn
+        prediction_id, likeness, draws, earlier = drawn
         caller, document = submission.caller, submission.document
         segment = policy.segment_by.of(document).key
         facts = {**document.metadata, EARLIER_VERSIONS: earlier}
-        route = policy.gate_of(segment).route(scored, draws, facts)
+        gate = policy.gate_of(segment)
+        route = gate.route(scored, draws, facts)
+        selection = route.selection
+        if selection.drawn or gate.audits.two_rates:  # a proof may count it
+            selection = selection._replace(bands=self.lottery.hashed(bands_of(likeness.words)))
         prediction = Prediction(
             id=prediction_id,
             client_id=caller.id,
@@ -349,7 +352,7 @@ class Predictions:
             threshold=route.threshold,
             policy_version=policy.version,
             created_at=now,
-            selection=route.selection,
+            selection=selection,
             rule=route.rule,
             segment=segment,
             earlier_versions=earlier,
@@ -357,7 +360,7 @@ class Predictions:
         kinds = _kinds(
             prediction, overlaps=policy.audits.overlaps(draws, sends=policy.has_threshold)
         )
-        marked = policy.gate_of(segment).audits.marks(draws)
+        marked = gate.audits.marks(draws)
         return _Made(
             prediction,
             [

@@ -593,3 +593,20 @@ def test_attempts_are_read_by_leads_newest_first(loop: Loop) -> None:
     assert get(LEAD, made[0].id) == made[0]
     with pytest.raises(CertificationNotFound):
         get(LEAD, "none")
+
+
+@pytest.mark.parametrize("rest_rate", [None, 0.1])
+def test_what_tells_near_copies_is_kept_where_a_proof_may_count_them(
+    loop: Loop, rest_rate: float | None
+) -> None:
+    loop.plan(AuditPlan(certification_rate=0.5, gold_reread_rate=1.0, rest_rate=rest_rate))
+    texts = [
+        f"0.9 seen on day {day} with fever cough headache and sore throat" for day in range(20)
+    ]
+    made = all_predicted(
+        loop.predictions.predict([Submission(CLIENT, Document(text=text)) for text in texts])
+    )
+    kept = {one.id for one in made if one.selection.bands is not None}
+    audits = {one.id for one in made if one.selection.role is AuditRole.CERTIFICATION}
+    assert kept == (audits if rest_rate is None else {one.id for one in made})
+    assert 0 < len(audits) < 20

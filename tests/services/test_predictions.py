@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.models.guarantees.copies import bands_of
 from setwise.service.domain import errors
 from setwise.service.domain.audit_trail import PREDICTION_CREATED, AuditEvent
 from setwise.service.domain.predictions import (
@@ -67,9 +66,7 @@ def test_a_prediction_carries_what_its_decision_rests_on(clinic: Clinic) -> None
     assert (prediction.client_id, prediction.created_at) == (CLIENT.id, clinic.now())
     document = prediction.document
     likeness = document.likeness or Likeness(b"")
-    draws = LOTTERY(
-        CLIENT.id, prediction.name, document.content or b"", likeness.form, bands_of(likeness.words)
-    )
+    draws = LOTTERY(CLIENT.id, prediction.name, document.content or b"", likeness.form)
     assert policy.gate_of(None).route(prediction.scored, draws) == (
         prediction.decision,
         prediction.reason,

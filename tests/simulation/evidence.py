@@ -41,7 +41,7 @@ class Audits:
     clusters: ArrayLike | None = None
     """Copies have the same. By default there are none."""
     bands: Sequence[bytes | None] | None = None
-    """As of `Draws`."""
+    """As of `Selection`."""
     overlooked: ArrayLike = False
     """Whether the auditor agrees although the set is wrong."""
     reread_draws: ArrayLike = 0.0

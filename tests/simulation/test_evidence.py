@@ -15,7 +15,7 @@ from setwise.models.guarantees.copies import bands_of
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.evidence import one_of_each
 from setwise.service.domain.policy import Policy
-from setwise.service.domain.routing.audits import Draws, Lottery
+from setwise.service.domain.routing.audits import Lottery
 from setwise.service.domain.routing.copies import Likeness
 from setwise.service.domain.routing.rules import LabelRule
 from setwise.service.domain.routing.segments import SegmentBy
@@ -179,16 +179,17 @@ def test_early_audits_do_not_outweigh_what_the_newer_ones_say(
 
 
 class Sent(NamedTuple):
-    """Audited messages, and whether their sets are right."""
+    """Audited messages: what tells copies, and whether their sets are right."""
 
-    draws: list[Draws]
+    clusters: list[float]
+    bands: list[bytes | None]
     right: list[bool]
 
 
 def near_copies(size: int, n: int, random: np.random.Generator, *, reworded: bool) -> Sent:
     """Return n audited messages: notes that come again with other dates or, reworded, names."""
-    lottery, sent = Lottery(random.bytes(8)), Sent([], [])
-    while len(sent.draws) < n:
+    lottery, sent = Lottery(random.bytes(8)), Sent([], [], [])
+    while len(sent.right) < n:
         words = ["".join(each) for each in random.choice([*"abcdefgh"], (40, 6))]
         good = bool(random.random() < 0.9)
         for day in range(size):
@@ -196,10 +197,11 @@ def near_copies(size: int, n: int, random: np.random.Generator, *, reworded: boo
             if reworded:
                 said[day % 40] = "".join(random.choice([*"klmnop"], 6))
             note = f"{' '.join(said).title() if day % 2 else ' '.join(said)}, on {day}.3."
-            form, runs = Likeness.of_text(note)
-            drawn = lottery("c", f"{words[0]} {day}", note.encode(), form, bands_of(runs))
+            likeness = Likeness.of_text(note)
+            drawn = lottery("c", f"{words[0]} {day}", note.encode(), likeness.form)
             if drawn.audit < 0.4:
-                sent.draws.append(drawn)
+                sent.clusters.append(drawn.cluster or 0.0)
+                sent.bands.append(lottery.hashed(bands_of(likeness.words)))
                 sent.right.append(good)
     return sent
 
@@ -213,8 +215,7 @@ def test_near_copies_are_one_document(
     """At the target, so that certificates are false, and an alarm of the breaker is a false one."""
     random, false, alarms = np.random.default_rng(59), 0, 0
     for _ in range(runs):
-        draws, right = near_copies(size, 400, random, reworded=reworded)
-        clusters, bands = [each.cluster for each in draws], [each.bands for each in draws]
+        clusters, bands, right = near_copies(size, 400, random, reworded=reworded)
         false += certified(Audits(right, weeks=3.0, clusters=clusters, bands=bands))
         watched = [
             checked(f"{place}", (truth,), (truth,), cluster=cluster, bands=band)

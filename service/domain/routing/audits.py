@@ -61,8 +61,6 @@ class Draws(NamedTuple):
     """Below `MARKED`, the document is read as it comes; copies and near copies are marked alike."""
     cluster: float | None = None
     """Copies have the same, and near copies that differ in no word."""
-    bands: bytes | None = None
-    """Hashes of `BAND_BYTES` each; near copies, also with other words, have one in common."""
 
 
 @dataclass(frozen=True)
@@ -71,21 +69,13 @@ class Lottery:
 
     key: bytes
 
-    def __call__(
-        self,
-        client_id: str,
-        name: str,
-        content: bytes,
-        likeness: bytes,
-        bands: Sequence[bytes] = (),
-    ) -> Draws:
+    def __call__(self, client_id: str, name: str, content: bytes, likeness: bytes) -> Draws:
         """Return the draws of the document that ``client_id`` calls ``name``.
 
         Name and content decide on the audit. Names recur, so that by name a few documents would be
         audited always and the others never, and a client would learn which; so would contents.
 
         ``likeness``: What near copies have in common; see `Likeness`.
-        ``bands``: Of which those with other words have one in common, at its place.
 
         >>> draw = Lottery(b"key")
         >>> one = draw("billing", "1", b"Na 140", b"na")
@@ -97,8 +87,7 @@ class Lottery:
         """
         _, overlap, reread = self._by_name(client_id, name)
         cluster, mark, _ = self._numbers(_CONTENT + likeness)
-        audit = self.audit(client_id, name, content)
-        return Draws(audit, overlap, reread, mark, cluster, self._hashed(bands))
+        return Draws(self.audit(client_id, name, content), overlap, reread, mark, cluster)
 
     def audit(self, client_id: str, name: str, content: bytes) -> float:
         """Return the draw for the audit of a message."""
@@ -116,7 +105,8 @@ class Lottery:
         # Names contain no NUL, so no two documents share a message.
         return self._numbers(f"{client_id}\0{name}".encode())
 
-    def _hashed(self, bands: Sequence[bytes]) -> bytes | None:
+    def hashed(self, bands: Sequence[bytes]) -> bytes | None:
+        """Return hashes of `BAND_BYTES` each; near copies have one in common at its place."""
         hashes = (hmac.digest(self.key, _BAND + band, "sha256") for band in bands)
         return b"".join(each[:BAND_BYTES] for each in hashes) or None
 
@@ -154,7 +144,15 @@ class Selection(NamedTuple):
     cluster: float | None = None
     """As of `Draws`; None if ``draw`` is."""
     bands: bytes | None = None
-    """As of `Draws`."""
+    """As of `Lottery.hashed`: near copies, also with other words, have one in common. None for
+    short texts, and where no proof may count the document.
+    """
+
+    @property
+    def drawn(self) -> bool:
+        """Whether its draw would have it audited to certify."""
+        draw, chance = self.draw, self.audit_chance
+        return draw is not None and chance is not None and draw < chance
 
 
 NOT_DRAWN = Selection()

@@ -19,18 +19,23 @@ class Likeness(NamedTuple):
 
     form: bytes
     """Equal for copies that differ in no word."""
-    words: Sequence[str] = ()
-    """Of a text; copies with a few other words have most pairs of neighbours in common."""
+    text: str = ""
+    """The normal form of a text."""
+
+    @property
+    def words(self) -> list[str]:
+        """Those of the text; copies with a few others have most pairs of neighbours in common."""
+        return words_in(self.text)
 
     @classmethod
     def of_text(cls, text: str) -> Self:
         r"""Return what a text has in common with its copies.
 
         >>> Likeness.of_text("Fever since 3.5.,  cough!")
-        Likeness(form=b'text\x00fever since cough', words=['fever', 'since', 'cough'])
+        Likeness(form=b'text\x00fever since cough', text='fever since cough')
         """
         form = normal_form(text)
-        return cls(b"text\0" + form.encode("utf-8", "surrogatepass"), words_in(form))
+        return cls(b"text\0" + form.encode("utf-8", "surrogatepass"), form)
 
 
 _NUMBERS = re.compile(r"[\d_.]+")
