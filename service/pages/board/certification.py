@@ -101,7 +101,7 @@ _STEPS: Sequence[ui.Column[SequenceStep]] = [
 _FORMS: Sequence[ui.Column[CommonForm]] = (
     ui.Column(
         "Messages like",
-        lambda form: ui.link(documents.of_document(form.example), ui.code(form.example)),
+        lambda form: ui.link(documents.of_document(form.example), "this one"),
         "head",
     ),
     ui.Column("Of the audits", lambda form: percent(form.share), "count"),
@@ -316,9 +316,11 @@ def _certification(call: Call) -> ui.View:
     evidence: list[ui.Piece] = [ui.Facts(_counts(attempt.evidence))]
     if steps:
         table = ui.Table("Tests", _STEPS, steps[:MOST_STEPS])
-        evidence.append(ui.More(f"{len(steps):,} thresholds were tested", [table]))
+        tested = "1 threshold was" if len(steps) == 1 else f"{len(steps):,} thresholds were"
+        evidence.append(ui.More(f"{tested} tested", [table]))
     forms = attempt.evidence.common_forms
-    common = [ui.Table("Forms that come often", _FORMS, forms)] if forms else []
+    often = "Forms that come often"
+    common = [ui.Card(often, [ui.Table(often, _FORMS, forms)])] if forms else []
     holds = attempt.threshold is not None and attempt.segment is None
     clusters = attempt.evidence.in_clusters
     about = (
