@@ -7,11 +7,11 @@ from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from setwise.service.domain.accounts.callers import SYSTEM
 from setwise.service.domain.predictions import Document
-from tests.browser.test_desk import arrived, decided, desk, opened, press, saved, shown
+from tests.browser.test_desk import decided, desk, opened, press, saved, shown, task_ids
 from tests.browser.watching import assert_accessible, settle
 from tests.kit.browser import Site, change_policy
 
-__all__ = ["arrived", "desk"]  # fixtures
+__all__ = ["desk", "task_ids"]  # fixtures
 
 pytestmark = pytest.mark.usefixtures("standing")
 
@@ -103,12 +103,12 @@ CUT = """parts => parts.filter(part => {
     ],
 )
 def test_all_labels_of_a_set_are_seen_before_it_is_submitted(
-    sign_in: Callable[..., Page], site: Site, arrived: list[str], width: int, height: int
+    sign_in: Callable[..., Page], site: Site, task_ids: list[str], width: int, height: int
 ) -> None:
     page = sign_in("reviewer", "/account")
     page.set_viewport_size({"width": width, "height": height})
     page.goto("/desk")
-    expect(page.locator("#work")).to_have_attribute("data-task", arrived[0])
+    expect(page.locator("#work")).to_have_attribute("data-task", task_ids[0])
     assert lies_open(page, page.locator("#submit"))
     for card, labels in zip(page.locator(".accept").all(), MANY_SETS, strict=True):
         assert set(texts(card.locator(".added"))) == set(labels) - set(MANY)
@@ -129,7 +129,7 @@ def test_all_labels_of_a_set_are_seen_before_it_is_submitted(
     notice = page.locator("#notices", has_text="out of sight")
     expect(notice).to_be_visible()
     while not lies_open(page, last):
-        assert shown(page) == arrived[0]
+        assert shown(page) == task_ids[0]
         settle(page)
         page.keyboard.press("5")
         expect(notice).to_be_visible()
@@ -184,12 +184,12 @@ def test_changes_and_then_decisions_are_undone_step_by_step(desk: Page, site: Si
 
 
 def test_a_queue_is_named_in_the_address_and_a_document_is_postponed(
-    desk: Page, site: Site, arrived: list[str]
+    desk: Page, site: Site, task_ids: list[str]
 ) -> None:
     first = shown(desk)
     press(desk, "l")
     expect(desk.locator("#undo-text")).to_contain_text("it comes back after all that waits now")
-    assert shown(desk) == arrived[1]
+    assert shown(desk) == task_ids[1]
     lead, taken = site.caller("lead"), []
     while (task := site.services.queue.claim(lead)) is not None:
         taken.append(task.id)
@@ -248,7 +248,7 @@ rain,,Only if it falls,W
 
 
 def test_guidelines_are_read_and_a_hierarchy_is_browsed(
-    site: Site, sign_in: Callable[..., Page], arrived: list[str]
+    site: Site, sign_in: Callable[..., Page], task_ids: list[str]
 ) -> None:
     board = sign_in("admin", "/board/labels")
     notes = {"name": "labels.csv", "mimeType": "text/csv", "buffer": NOTES.encode()}
@@ -274,11 +274,11 @@ def test_guidelines_are_read_and_a_hierarchy_is_browsed(
 
 
 def test_a_label_brings_its_parent_and_removing_one_that_is_needed_says_so(
-    site: Site, sign_in: Callable[..., Page], arrived: list[str]
+    site: Site, sign_in: Callable[..., Page], task_ids: list[str]
 ) -> None:
     site.services.labels.describe(SYSTEM, "label,parent\nmusic,\nfinance,music\nspace,finance")
     change_policy(site.services, rules=[{"kind": "parents"}])
-    page = opened(sign_in, arrived[0])
+    page = opened(sign_in, task_ids[0])
     expect(page.locator("#browse")).to_be_visible()
     locator, warnings = page.locator("#announce"), page.locator("#warnings")
     page.keyboard.press("/")
