@@ -106,8 +106,7 @@ _FORMS: Sequence[ui.Column[CommonForm]] = (
     ),
     ui.Column("Of the audits", lambda form: percent(form.share), "count"),
     ui.Column("Audits", lambda form: form.n_audits, "count"),
-    ui.Column("Found right", lambda form: form.n_good, "count"),
-    ui.Column("Share right", lambda form: percent(form.n_good / form.n_audits), "count"),
+    ui.Column("Right", lambda form: percent(form.n_good / form.n_audits), "count"),
 )
 
 
