@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from sqlalchemy import Engine
 
 from setwise.service.api.http.streams import MOST_OF_A_CALLER, files_at_once, ordinary_threads
 from setwise.service.app import server_config
@@ -37,6 +39,15 @@ MORE_THAN_BUFFERS = 12_000_000
 """Bytes that no sockets between server and client hold."""
 
 
+def close(engine: Engine) -> None:
+    """Close the connections once readers that end with the server have given theirs back."""
+    deadline = time.monotonic() + PATIENCE_S
+    while engine.pool.checkedout():  # type: ignore[attr-defined]  # of a `QueuePool`
+        assert time.monotonic() < deadline, engine.pool.status()
+        time.sleep(0.01)
+    engine.dispose()
+
+
 @pytest.fixture
 def service(database_url: str) -> Iterator[Service]:
     """Return a service that has few connections and much to send."""
@@ -51,7 +62,7 @@ def service(database_url: str) -> Iterator[Service]:
             document = Document(f"note-{number}", "x" * (MORE_THAN_BUFFERS // 200))
             add_predictions(transaction, prediction(client_id=client.id, document=document))
     yield service
-    engine.dispose()
+    close(engine)
 
 
 @pytest.fixture
@@ -103,7 +114,7 @@ def several(database_url: str) -> Iterator[Service]:
     service = build_service(settings, begin=Transactions(engine), key_cache_s=0.0)
     service.app.state.edge.checks["database"] = partial(_database_fault, engine)
     yield service
-    engine.dispose()
+    close(engine)
 
 
 @pytest.fixture
