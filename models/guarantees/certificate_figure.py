@@ -1,7 +1,7 @@
 """The picture of a certificate: which thresholds were tested, and what each test showed."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from setwise.models.figures.numerals import confidence, exactly, percent
 from setwise.models.figures.picture import Picture, picture
 from setwise.models.guarantees.strata import accuracy_of, bound_of
 from setwise.models.results import SequenceStep
-
-if TYPE_CHECKING:
-    from setwise.models.guarantees.certificates import CertificationEvidence
 
 _MOST_STEPS = 30
 """Tests that are drawn of a long sequence."""
@@ -35,15 +32,25 @@ _DRIFTING = _Kind("waiting", "proved, but newer checks speak against it")
 _NOT_PROVED = _Kind("skipped", "not proved: the sequence ends")
 
 
-def draw_certificate(evidence: "CertificationEvidence") -> Picture:
+class Tests(NamedTuple):
+    """The tests of an attempt, and what they say in words."""
+
+    steps: Sequence[SequenceStep]
+    target: float
+    risk: float
+    """That of the attempt."""
+    sentences: Sequence[str]
+
+
+def draw_certificate(tests: Tests) -> Picture:
     """Return the tests in their order, by the share that each threshold would send.
 
     A dot is the share of right answers among the checked ones, and the line below it ends at the
     lower bound that the test proves.
     """
-    steps = _spread(evidence.steps, _MOST_STEPS)
-    bounds = [_bound(step, evidence) for step in steps]
-    outcomes = [_outcome(step, evidence) for step in steps]
+    steps = _spread(tests.steps, _MOST_STEPS)
+    bounds = [_bound(step, tests) for step in steps]
+    outcomes = [_outcome(step, tests) for step in steps]
     marks: list[Mark] = []
     for kind in (_PROVED, _DRIFTING, _NOT_PROVED):
         rows = [place for place, outcome in enumerate(outcomes) if outcome is kind]
@@ -57,20 +64,20 @@ def draw_certificate(evidence: "CertificationEvidence") -> Picture:
                 [_says(steps[k], bounds[k]) for k in rows],
             )
         )
-    target = f"target {exactly(evidence.target)}"
-    marks.append(RuleMark(evidence.target, "link", target, level=True, left=True, below=True))
-    proved = [step for step in evidence.steps if _outcome(step, evidence) is _PROVED]
+    target = f"target {exactly(tests.target)}"
+    marks.append(RuleMark(tests.target, "link", target, level=True, left=True, below=True))
+    proved = [step for step in tests.steps if _outcome(step, tests) is _PROVED]
     if proved:
         lowest = proved[-1]
         label = f"from {confidence(lowest.threshold)} up: {percent(lowest.coverage)}"
         marks.append(RuleMark(lowest.coverage, "sent", label))
-    low = max(0.0, min([evidence.target, *bounds]) - 0.05)
+    low = max(0.0, min([tests.target, *bounds]) - 0.05)
     high = 1.0 + _HEADROOM * (1.0 - low)
     return picture(
         "Which thresholds are proved?",
-        str(evidence).split("\n"),
+        tests.sentences,
         ChartFrame(
-            _across(evidence.steps),
+            _across(tests.steps),
             Axis(low, high, percent_ticks(low, 1.0), "share of the checked answers that is right"),
             height=_HEIGHT,
         ),
@@ -96,16 +103,16 @@ def _across(steps: Sequence[SequenceStep]) -> Axis:
     return Axis(low - margin, high + margin, ticks, title)
 
 
-def _outcome(step: SequenceStep, evidence: "CertificationEvidence") -> _Kind:
-    if not step.p_value <= evidence.test_risk:
+def _outcome(step: SequenceStep, tests: Tests) -> _Kind:
+    if not step.p_value <= tests.risk:
         return _NOT_PROVED
-    return _DRIFTING if step.drifting(evidence.target) else _PROVED
+    return _DRIFTING if step.drifting(tests.target) else _PROVED
 
 
-def _bound(step: SequenceStep, evidence: "CertificationEvidence") -> float:
+def _bound(step: SequenceStep, tests: Tests) -> float:
     """Return the bound of a step; a proof that rests on more than it gives the target."""
-    bound = bound_of(step, evidence.test_risk)
-    return max(bound, evidence.target) if step.p_value <= evidence.test_risk else bound
+    bound = bound_of(step, tests.risk)
+    return max(bound, tests.target) if step.p_value <= tests.risk else bound
 
 
 def _says(step: SequenceStep, bound: float) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from setwise.models.figures.numerals import percent
 from setwise.models.figures.picture import Picture
+from setwise.models.guarantees.certificate_figure import Tests, draw_certificate
 from setwise.models.results import SequenceStep
 
 
@@ -58,11 +59,8 @@ class CertificationEvidence:
 
     def picture(self) -> Picture:
         """Return the thresholds that were tested, with their bounds and the target, as an SVG."""
-        from setwise.models.guarantees.certificate_figure import (  # noqa: PLC0415 -- it reads this
-            draw_certificate,
-        )
-
-        return draw_certificate(self)
+        sentences = str(self).split("\n")
+        return draw_certificate(Tests(self.steps, self.target, self.test_risk, sentences))
 
     def _repr_html_(self) -> str:
         return self.picture()._repr_html_()
