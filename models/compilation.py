@@ -162,7 +162,10 @@ def compile_ahead(*, mixtures: bool = False) -> None:
     from setwise.models.storage.artifacts import load, save  # noqa: PLC0415
     from setwise.models.training import train  # noqa: PLC0415
 
-    rounds = [TrainingOptions(preset="fast")]
+    rounds = [
+        TrainingOptions(preset="fast"),
+        TrainingOptions(preset="paper", method="br", texts_by="characters"),
+    ]
     if mixtures:
         rounds += [
             TrainingOptions(method="cbm-rerank", preset="best"),
