@@ -13,7 +13,20 @@ from setwise.service.services.analysis.reliability import Curve
 @pytest.mark.parametrize("p_value", [0.01, 0.7])
 @pytest.mark.parametrize("calibrator", [None, "better (p = 0.2)"])
 def test_a_p_value_stands_in_the_sentence_of_its_test(p_value: float, calibrator: Any) -> None:
-    curve = Curve((0.5, 0.9), (0.4, 0.9), (0.4, 0.8), (0.6, 1.0), 0.9, p_value, 300, "")
+    curve = Curve(
+        confidence=(0.5, 0.9),
+        accuracy=(0.4, 0.9),
+        low=(0.4, 0.8),
+        high=(0.6, 1.0),
+        level=0.9,
+        p_value=p_value,
+        miscalibration=0.0,
+        debiased_miscalibration=0.0,
+        discrimination=0.0,
+        uncertainty=0.0,
+        checked=300,
+        judgement="",
+    )
     seen: Any = SimpleNamespace(reliability=curve, checked=300, calibrator=calibrator)
     says = work.reliability(seen).says
     (own,) = (part for part in says.split(". ") if part.startswith("It "))
