@@ -4,7 +4,7 @@ Near copies of a text have most pairs of neighbouring words in common. A MinHash
 [1]_: of two sets of pairs with a share J in common, a hash function has the same least hash with a
 probability of J. A *band* is several such functions: texts are near copies if all agree in one of
 the bands, with a probability of 1 - (1 - J^6)^8 for six functions in each of eight bands, which
-rises from .02 at J = .35 to .96 at .83.
+rises from .01 at J = .35 to .96 at .83.
 
 Answers of one cluster, such as near copies of one document, are right or wrong together. So a
 threshold is tested twice (`setwise.models.guarantees.audit_tests.TestedTwice`): with each answer,
