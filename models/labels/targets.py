@@ -51,7 +51,7 @@ class SetClassifierMixin:
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: ANN401  # as above
         """Return label sets (n_samples, n_labels), or the class of each row."""
-        raise NotImplementedError
+        raise NotImplementedError  # each classifier predicts in its own way; `score` calls it
 
     def __sklearn_tags__(self) -> "Tags":
         from sklearn.utils import ClassifierTags  # noqa: PLC0415 -- as below

@@ -29,7 +29,7 @@ class View(AnswerBody):
 
     value_class: ClassVar[type]
     shown: ClassVar[tuple[str, ...]]
-    """Names of the value's attributes that leave; the view may spell their types anew."""
+    """Names of the value's attributes that leave; the view may give some other types."""
 
     def __init_subclass__(cls, *, of: type, shows: str, **options: Any) -> None:  # noqa: ANN401 -- of Pydantic
         super().__init_subclass__(**options)

@@ -115,5 +115,5 @@ def _of(confidence: float, *, content: float | None = None) -> object:
 
 def _next(begin: Transactions, order: ReadingOrder) -> str | None:
     with begin() as transaction:
-        task = transaction.reviews.next_for("somebody", START, escalated=False, order=order)
+        task = transaction.reviews.next_for("reader", START, escalated=False, order=order)
     return task and task.id

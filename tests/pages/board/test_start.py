@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_read_adds_nothing_and_is_named(
 ) -> None:
     response = upload(service, owner, name, content)
     assert why in response
-    assert "/tmp" not in response, "where the server kept it is nobody's business"
+    assert "/tmp" not in response, "a page never says where the server keeps a file"
     assert waiting(service) == []
 
 

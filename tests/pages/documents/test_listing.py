@@ -78,9 +78,9 @@ def test_a_link_can_narrow_a_list_by_what_the_form_does_not_ask(
     service: Service, browser: Browser
 ) -> None:
     service.predict("0.5")
-    text = browser.get("/documents?client_id=nobody&state=waiting").text
+    text = browser.get("/documents?client_id=unknown&state=waiting").text
     assert ("only of one client", "/documents?state=waiting") in chips(text)
-    assert '<input type="hidden" name="client_id" value="nobody">' in text
+    assert '<input type="hidden" name="client_id" value="unknown">' in text
 
 
 def test_the_address_keeps_every_filter() -> None:
