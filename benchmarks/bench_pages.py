@@ -1,15 +1,15 @@
-"""How long the server takes for each page with 100,000 predictions.
+"""How long the server takes for each page, with many predictions.
 
-    python -m benchmarks.bench_pages [--documents 100000] [--database sqlite] [--page /cockpit …]
-        [--times 40] [--seed 0] [--folder FOLDER]
+    python -m benchmarks.bench_pages [--sqlite 100000] [--postgresql 100000] [--page /cockpit …]
+        [--times 40] [--seed 0] [--folder FOLDER] [--record]
 
-Fills a fresh database by bulk insert with predictions over ten weeks. Half of them were sent, 6 %
-are audits, and the others were reviewed except for the newest; some have outcomes. Few words and
-labels are frequent and most are rare, by Zipf's law. ``--folder`` keeps the databases there, and
-uses those that an earlier call filled. Then it requests
-each page in this process, one after another, as an account that may see it. It reports the 50th and
-95th percentile in milliseconds, their ratio to ``/healthz``, and the compressed size of the page.
-Without ``--database`` it measures both databases.
+Fills a fresh database by bulk insert with as many predictions over ten weeks; 0 leaves a database
+out. Half of them were sent, 6 % are audits, and the others were reviewed except for the newest;
+some have outcomes. Few words and labels are frequent and most are rare, by Zipf's law. ``--folder``
+keeps the databases there, and uses those that an earlier call filled. Then it requests each page in
+this process, one after another, as an account that may see it. It reports the 50th and 95th
+percentile and the median of this process's CPU time in milliseconds, the ratio to ``/healthz``, and
+the compressed size of the page.
 """
 
 import argparse
@@ -20,17 +20,19 @@ import random
 import re
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
 from fastapi import FastAPI
 from sqlalchemy import Engine, Table, func, insert, select, text
 
+from benchmarks.rows import Figure, record
 from setwise.service import app as service_main
 from setwise.service.build import Application, build
 from setwise.service.domain.accounts.callers import SYSTEM, Role
@@ -53,28 +55,45 @@ PAGES: dict[str, str] = {
     "/cockpit": "lead",
     "/cockpit?days=91&pace=week": "lead",
     "/cockpit/details?threshold=0.8": "lead",
+    "/cockpit/details?threshold=0.8&days=91&pace=week": "lead",
     "/cockpit/labels": "lead",
-    "/documents": "lead",
-    "/documents?text=A00.0": "lead",  # in nearly every text
-    "/documents?text=A00.1+A00.9": "lead",
-    "/documents?text=E11.2": "lead",
-    "/documents?text=%22A00.1+A00.9%22": "lead",
-    "/documents?text=E11.2&order=least-confident&state=waiting": "lead",
-    "/documents?label=A00.0": "lead",
-    "/documents?label=J18.9&order=least-confident": "lead",
-    "/documents?state=contradicted&confidence_from=0.9&created_from=2026-01-01T00:00": "lead",
-    "/documents?label=A00.1&state=contradicted&confidence_from=0.5": "lead",
-    "/documents?label=E11.2&without_label=A00.0&audited=contradicted": "lead",
-    "/documents?reviewer={reviewer}&audited=contradicted&confidence_to=0.95": "lead",
-    "/documents?state=waiting&confidence_to=0.8&order=least-confident": "lead",
-    "/documents?order=least-confident&audited=contradicted": "lead",
-    "/documents/{document}": "lead",
     "/board": "admin",
     "/board/policy": "admin",
     "/board/people": "admin",
     "/board/audit": "admin",
 }
 """Addresses, each with who asks for it."""
+
+SEARCHES: dict[str, str] = {
+    "all documents": "",
+    "a word in nearly every text": "?text=A00.0",
+    "two frequent words": "?text=A00.1+A00.9",
+    "two frequent words side by side": "?text=%22A00.1+A00.9%22",
+    "a rare word": "?text=E11.2",
+    "a rare word, waiting, least confident first": (
+        "?text=E11.2&order=least-confident&state=waiting"
+    ),
+    "a frequent label": "?label=A00.0",
+    "a rare label, least confident first": "?label=J18.9&order=least-confident",
+    "contradicted, from a confidence and a day on": (
+        "?state=contradicted&confidence_from=0.9&created_from=2026-01-01T00:00"
+    ),
+    "with a label, contradicted, from a confidence on": (
+        "?label=A00.1&state=contradicted&confidence_from=0.5"
+    ),
+    "with a label, without another one, audit contradicted": (
+        "?label=E11.2&without_label=A00.0&audited=contradicted"
+    ),
+    "answered by a person, audit contradicted, below a confidence": (
+        "?reviewer={reviewer}&audited=contradicted&confidence_to=0.95"
+    ),
+    "waiting, below a confidence, least confident first": (
+        "?state=waiting&confidence_to=0.8&order=least-confident"
+    ),
+    "audit contradicted, least confident first": "?order=least-confident&audited=contradicted",
+    "a document's page": "/{document}",
+}
+"""What a lead looks for, each with what follows the address of the documents."""
 
 THRESHOLD, DRAWN = 0.9, 0.06
 WARM = 2
@@ -95,24 +114,48 @@ LABELS = [
 def main() -> None:
     """Run the benchmark and print its table."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--documents", type=int, default=100_000)
-    options.add_argument("--database", choices=["sqlite", "postgresql"], action="append")
+    options.add_argument("--sqlite", type=int, default=100_000)
+    options.add_argument("--postgresql", type=int, default=100_000)
     options.add_argument("--page", action="append", help="only these addresses")
     options.add_argument("--times", type=int, default=40)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--folder", type=Path, help="keep the databases here")
+    options.add_argument("--record", action="store_true", help="write rows of the results")
     given = options.parse_args()
-    pages = {each: PAGES.get(each, "admin") for each in given.page} if given.page else PAGES
+    pages = given.page or [*PAGES, *map(_address, SEARCHES)]
+    figures: dict[str, dict[str, Figure]] = defaultdict(dict)
     configure_logging("error", "console")
-    print("database     page                          p50 ms   p95 ms  CPU ms  x health     KB")
-    for kind in given.database or ["sqlite", "postgresql"]:
+    print(f"{'':61}p50 ms   p95 ms   CPU ms  x health     KB")
+    for kind, documents in (("sqlite", given.sqlite), ("postgresql", given.postgresql)):
+        if not documents:
+            continue
         with _service(kind, given.folder) as application:
             started = time.monotonic()
             if not _count(application.engine, predictions):
-                fill(application, given.documents, seed=given.seed)
-            print(f"{kind:12} filled in {time.monotonic() - started:.0f} s", flush=True)
-            for row in measure(application, pages, given.times):
-                print(f"{kind:12} {row}", flush=True)
+                fill(application, documents, seed=given.seed)
+            print(f"{kind}: filled in {time.monotonic() - started:.0f} s", flush=True)
+            for page, row in measure(application, pages, given.times):
+                print(
+                    f"{kind:12}{page:46}{row.p50_ms:9.1f}{row.p95_ms:9.1f}{row.cpu_ms:9.1f}"
+                    f"{row.ratio:10.0f}{row.kb:7.1f}",
+                    flush=True,
+                )
+                figures[page] |= {
+                    f"{kind} p50": round(row.p50_ms, 1),
+                    f"{kind} p95": round(row.p95_ms, 1),
+                    f"{kind} cpu": round(row.cpu_ms, 1),
+                }
+    if given.record:
+        for page in PAGES:
+            if page in figures:
+                record("pages", f"`{page}`", figures[page], seed=given.seed)
+        for search in SEARCHES:
+            if _address(search) in figures:
+                record("searches", search, figures[_address(search)], seed=given.seed)
+
+
+def _address(search: str) -> str:
+    return f"/documents{SEARCHES[search]}"
 
 
 @contextmanager
@@ -134,7 +177,13 @@ def _service(kind: str, kept: Path | None) -> Iterator[Application]:
         application.close()
 
 
-def fill(application: Application, documents: int, *, seed: int) -> None:
+def fill(
+    application: Application,
+    documents: int,
+    *,
+    seed: int,
+    made: type["FilledDocuments"] | None = None,
+) -> None:
     """Store documents as if they had come in over the last weeks."""
     services = application.services
     for role in ("reviewer", "lead", "admin"):
@@ -148,9 +197,9 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
     audits = AuditPlan(certification_rate=DRAWN - 0.02, training_rate=0.02)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, THRESHOLD, audits=audits)
     policy = services.policy.change(SYSTEM, change, None)
-    made = _Documents(key.id, policy.version, reviewers, seed)
+    source = (made or FilledDocuments)(key.id, policy.version, reviewers, seed)
     for start in range(0, documents, 5000):
-        rows = made.rows(range(start, min(start + 5000, documents)), of=documents)
+        rows = source.rows(range(start, min(start + 5000, documents)), of=documents)
         with application.engine.begin() as connection:
             for table, of_table in rows.items():
                 if of_table:
@@ -183,7 +232,7 @@ def _count(engine: Engine, table: Table) -> int:
         return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
-class _Documents:
+class FilledDocuments:
     """Makes rows of documents: about half are confident, and confidence is honest."""
 
     def __init__(self, client: str, policy: str, reviewers: Sequence[str], seed: int) -> None:
@@ -311,22 +360,34 @@ class _Documents:
             )  # fmt: skip
 
 
-def measure(application: Application, pages: dict[str, str], times: int) -> Iterator[str]:
-    """Yield a line of the table for each page."""
+class Measured(NamedTuple):
+    """What a page took."""
+
+    p50_ms: float
+    p95_ms: float
+    cpu_ms: float
+    ratio: float
+    """How often ``/healthz`` would be answered."""
+    kb: float
+
+
+def measure(
+    application: Application, pages: Sequence[str], times: int
+) -> Iterator[tuple[str, Measured]]:
+    """Yield what each page took."""
     app = service_main.serving(application)
-    visitors = {role: _signed_in(app, role) for role in {*pages.values()}}
+    visitors = {role: _signed_in(app, role) for role in ("lead", "admin")}
     health, _, _ = _timed(app, "/healthz", httpx.Cookies(), times * 5)
     with application.engine.connect() as connection:
         query = select(annotations.c.prediction_id, annotations.c.reviewer).limit(1)
         document, reviewer = connection.execute(query).one()
-    for pattern, role in pages.items():
-        address = pattern.format(document=document, reviewer=reviewer)
-        wall, cpu, size = _timed(app, address, visitors[role], times)
+    for page in pages:
+        address = page.format(document=document, reviewer=reviewer)
+        wall, cpu, size = _timed(app, address, visitors[PAGES.get(page, "lead")], times)
         p50, p95 = np.percentile(wall, [50, 95])
-        ratio = p50 / np.median(health)
         yield (
-            f"{pattern:28} {p50:8.1f} {p95:8.1f} {np.median(cpu):7.1f} {ratio:9.0f}"
-            f" {size / 1000:6.1f}"
+            page,
+            Measured(p50, p95, float(np.median(cpu)), p50 / np.median(health), size / 1_000),
         )
 
 
