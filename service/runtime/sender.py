@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from importlib.metadata import version
 
 import httpx
@@ -77,11 +78,15 @@ class HttpSender:
         self._patience_s = patience_s
         self._resolve = resolve
         self._agent = f"setwise/{version('setwise')}"
-        self._trust = ssl.create_default_context()
         self._hosts: dict[str, _Host] = {}
         self._closing: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
+
+    @cached_property
+    def _trust(self) -> ssl.SSLContext:
+        # It takes 30 ms to load, for which a command that sends nothing need not wait.
+        return ssl.create_default_context()
 
     def __call__(self, parcel: Parcel) -> ReceiverResponse:
         """Send the message once; return the response or error as an answer."""
