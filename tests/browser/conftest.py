@@ -123,12 +123,22 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return copied(request.getfixturevalue(name), tmp_path / "served")
 
 
+@pytest.fixture(scope="session")
+def left() -> Iterator[list[Site]]:
+    """Return the services of tests that have ended; the next test need not wait for their end."""
+    sites: list[Site] = []
+    yield sites
+    for site in sites:
+        site.stop()
+
+
 @pytest.fixture
-def site(chromium: Browser, served: Path) -> Iterator[Site]:
+def site(chromium: Browser, served: Path, left: list[Site]) -> Iterator[Site]:
     """Serve an installation to one test."""
     site = Site(served)
     yield site
-    site.stop()
+    site.leave()
+    left.append(site)
 
 
 @pytest.fixture

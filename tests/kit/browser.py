@@ -251,9 +251,7 @@ class Site:
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         config = uvicorn.Config(main.serving(self.application), log_config=None, access_log=False)
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, name="site", daemon=True
-        )
+        self._thread = threading.Thread(target=self._serve, name="site", daemon=True)
         self._thread.start()
         deadline = time.monotonic() + PATIENCE_S
         # The socket listens already; the server answers when it has started. Certificates, which
@@ -263,6 +261,10 @@ class Site:
                 assert self._thread.is_alive(), "the server ended at once"
                 assert time.monotonic() < deadline, "the server did not become ready"
                 time.sleep(0.02)
+
+    def _serve(self) -> None:
+        with self._socket:
+            self._server.run(sockets=[self._socket])
 
     def caller(self, login: str) -> Caller:
         """Return one of the people as whoever calls a verb."""
@@ -324,8 +326,11 @@ class Site:
         with self.services.reviews.begin(read_only=True) as transaction:
             return transaction.reviews.annotation_of(task_id)
 
+    def leave(self) -> None:
+        """Let the service end, which takes it a third of a second."""
+        self._server.should_exit = True
+
     def stop(self) -> None:
         """End the service."""
-        self._server.should_exit = True
+        self.leave()
         self._thread.join(PATIENCE_S)
-        self._socket.close()

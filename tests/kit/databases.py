@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, make_url, select, text
+from sqlalchemy import Connection, Engine, event, make_url, select, text
 
 from setwise.service.domain.accounts import ApiKey, Person, Session
 from setwise.service.domain.audit_trail import AuditEvent
@@ -39,6 +40,7 @@ from setwise.service.domain.webhooks import (
     MessageType,
 )
 from setwise.service.stores import tables
+from setwise.service.stores.columns.types import cipher_of
 from setwise.service.stores.database import create, sqlite_path
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import migrate
@@ -51,6 +53,33 @@ ON_BOTH = pytest.mark.parametrize("database_kind", BOTH, scope="module")
 
 _ALL: Any = {"after": None, "limit": 1_000_000}
 _names = count()
+MOST_COMPILED = 3_000
+
+
+class Compiled(dict[Any, Any]):
+    """Statements compiled once a process: an engine for each test would compile each of them again.
+
+    SQLAlchemy's keys begin with the dialect, which each engine has of its own.
+    """
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(key[1:], default)
+
+    def __setitem__(self, key: Any, statement: Any) -> None:
+        if len(self) >= MOST_COMPILED:
+            self.clear()
+        super().__setitem__(key[1:], statement)
+
+
+_compiled: dict[str, Compiled] = defaultdict(Compiled)
+
+
+@event.listens_for(Engine, "engine_connect")
+def _compile_once(connection: Connection) -> None:
+    """Share what plain columns compile to; sealed ones have the cipher of their engine."""
+    dialect = connection.dialect
+    if cipher_of(dialect) is None:
+        connection.execution_options(compiled_cache=_compiled[dialect.name])
 
 
 @cache
