@@ -15,7 +15,6 @@ class Shown:
 
     __slots__ = ()
     __pydantic_config__: ClassVar[Mapping[str, bool]] = {
-        "use_attribute_docstrings": True,
         # Answers always have every member.
         "json_schema_serialization_defaults_required": True,
     }

@@ -3,11 +3,12 @@
 import ast
 import inspect
 import re
+import sys
+from functools import cache
 from itertools import pairwise
-from textwrap import dedent
-from typing import Annotated, Any, ClassVar, Self, get_type_hints
+from typing import Any, ClassVar, Self, get_type_hints
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from setwise.service.requests import Body
 
@@ -29,19 +30,16 @@ class View(AnswerBody):
 
     value_class: ClassVar[type]
     shown: ClassVar[tuple[str, ...]]
-    """Names of the value's attributes that leave; the view may give some other types."""
+    """Names of the value's attributes that leave."""
+    alike: ClassVar[frozenset[str]]
+    """Those with the types and the docstrings that the value's class gives them."""
 
     def __init_subclass__(cls, *, of: type, shows: str, **options: Any) -> None:  # noqa: ANN401 -- of Pydantic
         super().__init_subclass__(**options)
         cls.value_class, cls.shown = of, tuple(shows.split())
-        types, meanings = _types(of), _meanings(of)
-        cls.__annotations__ = {
-            **{
-                name: Annotated[types[name], Field(description=meanings.get(name))]
-                for name in cls.shown
-            },
-            **cls.__annotations__,
-        }
+        types, own = _types(of), cls.__annotations__
+        cls.alike = frozenset(cls.shown) - own.keys()
+        cls.__annotations__ = {**{name: types[name] for name in cls.shown}, **own}
 
     @classmethod
     def show(cls, value: object, **others: object) -> Self:
@@ -65,20 +63,32 @@ def _types(kind: type) -> dict[str, Any]:
     }
 
 
-def _meanings(kind: type) -> dict[str, str]:
-    """Return what docstrings say of a class's attributes, in the words of JSON."""
-    (body,) = ast.parse(dedent(inspect.getsource(kind))).body
-    meanings = {}
-    for statement, after in pairwise(getattr(body, "body", ())):
+def meanings(kind: type) -> dict[str, str]:
+    """Return what docstrings say of the attributes of a class itself, in the words of JSON.
+
+    For descriptions of the API. A server's start need not wait for it: to parse the modules of all
+    classes takes a third as long.
+    """
+    found: dict[str, str] = {}
+    for statement, after in pairwise(_classes(kind.__module__).get(kind.__name__, ())):
         match statement, after:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str() as meaning)),
             ):
-                meanings[name] = meaning
+                found[name] = meaning
     for name, member in inspect.getmembers(kind, lambda member: isinstance(member, property)):
-        meanings[name] = member.__doc__ or ""
-    return {name: _NONE.sub("null", inspect.cleandoc(each)) for name, each in meanings.items()}
+        found[name] = member.__doc__ or ""
+    return {name: _NONE.sub("null", inspect.cleandoc(each)) for name, each in found.items()}
+
+
+@cache
+def _classes(module: str) -> dict[str, list[ast.stmt]]:
+    """Return the bodies of a module's classes by name; none of a module that is not ours."""
+    if not module.startswith("setwise."):
+        return {}
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 _NONE = re.compile(r"\bNone\b")

@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -34,10 +34,13 @@ from setwise.service.api.http.problem_kinds import (
     ProblemKind,
 )
 from setwise.service.api.http.problems import MEDIA_TYPE, Problem
+from setwise.service.api.views import View, meanings
 from setwise.service.domain import errors
 from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY
+from setwise.shown import Shown
 
 Fault = type[errors.ServiceError] | ProblemKind
+Kind = TypeVar("Kind")
 
 _WITH_KEY = (
     errors.Unauthenticated,
@@ -126,6 +129,7 @@ def describe(app: FastAPI) -> Json:
         for name in _FRAMEWORKS_OWN:
             parts.pop(name, None)
         parts |= _problem_schemas()
+        _describe_values(parts)
         _describe_members(document)
         document["components"]["headers"] = HEADERS
         open_answers(document)
@@ -134,6 +138,27 @@ def describe(app: FastAPI) -> Json:
                 parts[name]["examples"] = examples
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def _describe_values(parts: Json) -> None:
+    """Describe members by the docstrings of the values that answers show."""
+    described: list[tuple[type, dict[str, str]]]
+    described = [(kind, meanings(kind)) for kind in _kinds_of(Shown)]
+    for view in _kinds_of(View):
+        said = meanings(view.value_class)
+        described.append((view, {name: said[name] for name in view.alike & said.keys()}))
+    for kind, said in described:
+        name = _AFFIXES.sub(r"\1", kind.__name__)
+        for part in (name, f"{name}-Input", f"{name}-Output"):
+            for member, schema in parts.get(part, {}).get("properties", {}).items():
+                if said.get(member):
+                    schema.setdefault("description", said[member])
+
+
+def _kinds_of(base: type[Kind]) -> Iterator[type[Kind]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _kinds_of(kind)
 
 
 def _describe_members(document: Json) -> None:
