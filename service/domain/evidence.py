@@ -281,13 +281,16 @@ def each_message(documents: Sequence[CheckedDocument]) -> list[CheckedDocument]:
 
     Which posting counts is as in `one_of_each`.
     """
-    messages = without_copies([Identity("", each.id, each.draw) for each in documents])
-    return [_that_counts([documents[place] for place in places]) for places in messages]
+    messages: dict[object, list[CheckedDocument]] = {}
+    for each in documents:
+        messages.setdefault(each.id if each.draw is None else each.draw, []).append(each)
+    return [_that_counts(copies) for copies in messages.values()]
 
 
 def _that_counts(copies: Sequence[CheckedDocument]) -> CheckedDocument:
-    found = next((copy for copy in copies if copy.answered), copies[0])
-    return found._replace(id=copies[0].id, created_at=copies[0].created_at)
+    first = copies[0]
+    found = next((copy for copy in copies if copy.answered), first)
+    return found if found is first else found._replace(id=first.id, created_at=first.created_at)
 
 
 class Cell(NamedTuple):

@@ -28,9 +28,35 @@ class Gathered(NamedTuple):
     audits: tuple[CheckedDocument, ...]
     """One of each message. Those that are not finished count as wrong."""
     excluded: Mapping[str, int]
-    in_clusters: float | None = None
-    """Share of the audited messages that are copies of another one; None without any."""
-    common_forms: tuple[CommonForm, ...] = ()
+    messages: Sequence[CheckedDocument] = ()
+    """One of each message, the too recent ones too."""
+
+    @property
+    def in_clusters(self) -> float | None:
+        """Share of the audited messages that are copies of another one; None without any."""
+        return sum(map(len, self._copied)) / len(self.messages) if self.messages else None
+
+    @property
+    def common_forms(self) -> tuple[CommonForm, ...]:
+        """The forms that many audited messages follow."""
+        n_audits = len(self.messages)
+        least = max(COMMON_AUDITS, COMMON_SHARE * n_audits)
+        common = sorted(
+            (each for each in self._copied if len(each) >= least), key=len, reverse=True
+        )
+        return tuple(
+            CommonForm(
+                example=of[0].id,
+                share=len(of) / n_audits,
+                n_audits=len(of),
+                n_good=sum(audit.found_wrong is False for audit in of),
+            )
+            for of in sorted(common, key=len, reverse=True)[:MOST_COMMON]
+        )
+
+    @property
+    def _copied(self) -> list[list[CheckedDocument]]:
+        return [copies for copies in copies_of(self.messages) if len(copies) > 1]
 
     @property
     def drawn(self) -> int:
@@ -138,33 +164,13 @@ def gather(
             excluded[reason] += 1
     chosen = [audit for audit in covered if audit.draw is None or audit.draw < MOST_PROVING]
     excluded["left to set the thresholds"] = len(covered) - len(chosen)
-    drawn = each_message(chosen)
-    copied = [copies for copies in copies_of(drawn) if len(copies) > 1]
-    in_clusters = sum(map(len, copied)) / len(drawn) if drawn else None
-    forms = _common_forms(copied, len(drawn))
+    drawn = messages = each_message(chosen)
     excluded["same message again"] = len(chosen) - len(drawn)
     recent = [audit for audit in drawn if audit.created_at > read_by]
     if any(audit.found_wrong is None for audit in recent):
         excluded["too recent"] = len(recent)
         drawn = [audit for audit in drawn if audit.created_at <= read_by]
-    return Gathered(tuple(drawn), excluded, in_clusters, forms)
-
-
-def _common_forms(
-    copied: Sequence[Sequence[CheckedDocument]], n_audits: int
-) -> tuple[CommonForm, ...]:
-    """Return the forms that many audited messages follow."""
-    least = max(COMMON_AUDITS, COMMON_SHARE * n_audits)
-    common = sorted((each for each in copied if len(each) >= least), key=len, reverse=True)
-    return tuple(
-        CommonForm(
-            example=of[0].id,
-            share=len(of) / n_audits,
-            n_audits=len(of),
-            n_good=sum(audit.found_wrong is False for audit in of),
-        )
-        for of in common[:MOST_COMMON]
-    )
+    return Gathered(tuple(drawn), excluded, messages)
 
 
 class Bet(NamedTuple):

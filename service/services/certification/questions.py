@@ -174,13 +174,15 @@ def audits_counted(transaction: Transaction, scorer: Scorer) -> list[CheckedDocu
     if not store.others_answered(scorer):
         audits = store.counted(scorer)
         gate_of = transaction.policies.current().gate_of_stored
-        if all(gate_of(audit.segment, None) is not None for audit in audits):
+        if all(gate_of(segment, None) for segment in {audit.segment for audit in audits}):
             return audits
     return audits_for(transaction, scorer)
 
 
 def of_gate(gate: Gate, audits: Sequence[CheckedDocument]) -> list[CheckedDocument]:
     """Return the audits of the documents that a gate decides on."""
+    if gate.policy.whole is not None:
+        return [*audits]
     return [audit for audit in audits if gate.has(audit.segment, audit.metadata)]
 
 
