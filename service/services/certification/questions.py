@@ -93,7 +93,7 @@ class Questions:
             set_aside=len(every) - len(audits),
             elsewhere=elsewhere,
             left=left,
-            unseen=any(policy.gate_of(audit.segment).unseen for audit in audits),
+            unseen=any(policy.gate_of(each).unseen for each in {audit.segment for audit in audits}),
         )
         return question.after([attempt for attempt in history if attempt.segment == gate.key])
 

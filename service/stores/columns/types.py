@@ -48,6 +48,7 @@ class Choice(TypeDecorator[StrEnum]):
     def __init__(self, kind: type[StrEnum]) -> None:
         super().__init__()
         self.kind = kind
+        self._members = {member.value: member for member in kind}
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 -- the method of a type
         """Return the text of a member, or a text as it is."""
@@ -55,7 +56,7 @@ class Choice(TypeDecorator[StrEnum]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:  # noqa: ARG002 -- as above
         """Return the member of a stored text."""
-        return None if value is None else self.kind(value)
+        return None if value is None else self._members.get(value) or self.kind(value)
 
 
 class JsonOf(TypeDecorator[Any]):  # Any: of the class
