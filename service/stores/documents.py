@@ -335,6 +335,11 @@ def _answered(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     return exists().where(annotations.c.prediction_id == _column.id, *conditions)
 
 
+def _answered_by(whose: ColumnElement[bool]) -> ColumnElement[bool]:
+    # For each document, SQLite would look through all that a reviewer has answered.
+    return _column.id.in_(select(annotations.c.prediction_id).where(whose))
+
+
 def _in_review(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     return exists().where(review_tasks.c.prediction_id == _column.id, *conditions)
 
@@ -389,8 +394,8 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {  # Any: what
     "created_before": lambda value: _column.created_at < value,
     "state": _STATES.__getitem__,
     "audited": _AUDITED.__getitem__,
-    "reviewer": lambda value: _answered(annotations.c.reviewer == value),
-    "group": lambda value: _answered(annotations.c.group == value),
+    "reviewer": lambda value: _answered_by(annotations.c.reviewer == value),
+    "group": lambda value: _answered_by(annotations.c.group == value),
     "assigned_to": lambda value: or_(
         _in_review(LEASED, _task.lease_holder == value),
         _in_review(ASSIGNED, _task.assigned_to == value),

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, event, inspect, text
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.documents import DocumentFilter, DocumentState, Order
+from setwise.service.domain.documents import Audited, DocumentFilter, DocumentState, Order
 from setwise.service.domain.jobs import JobFilter
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Decision, Document, PredictionFilter
@@ -293,6 +293,13 @@ def test_what_a_new_model_made_is_not_looked_for_among_older_predictions(
         assert re.search(ranges[planner.dialect.name], plan), f"{statement}\n{plan}"
         assert "TEMP B-TREE" not in plan
         assert "Sort " not in plan
+
+
+def test_what_a_reviewer_answered_is_looked_up_once_not_for_each_document(planner: Engine) -> None:
+    filters = DocumentFilter(reviewer=ANN.id, audited=Audited.CONTRADICTED, confidence_to=0.9)
+    ((statement, plan),) = plans(planner, lambda it: it.documents.count(filters, most=50))
+    assert "CORRELATED" not in plan, f"{statement}\n{plan}"
+    assert "SubPlan" not in plan or "hashed" in plan, f"{statement}\n{plan}"
 
 
 # PostgreSQL has its statistics from autovacuum; nothing gathers SQLite's.
