@@ -137,7 +137,9 @@ def set_up(application: build.Application, artifact: Path) -> str:
     services = application.services
     services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
     _, key = services.keys.create(SYSTEM, "bench", Role.CLIENT)
-    services.policy.change(SYSTEM, PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9), None)
+    services.policy.change(
+        SYSTEM, PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9, reason="a benchmark"), None
+    )
     return key
 
 
