@@ -89,7 +89,7 @@ def main() -> None:
         asyncio.run(load(server, options.seconds, max(CALLERS)))  # connections, caches
         label = LABEL
         for callers in CALLERS:
-            quiet = asyncio.run(load(server, options.seconds, callers))
+            alone = asyncio.run(load(server, options.seconds, callers))
             other = f"{LABEL} beside {callers}"
             version = services.labels.versions(SYSTEM, [label])[label]
             services.labels.change(
@@ -99,7 +99,7 @@ def main() -> None:
             turns, followed = asyncio.run(_turns(services.jobs, server, options.seconds, callers))
             label, elapsed = other, time.monotonic() - renamed
             figures: dict[str, Figure] = {"documents_per_second": round(followed / elapsed, 1)}
-            for when, each in (("quiet", [quiet]), ("meanwhile", turns)):
+            for when, each in (("alone", [alone]), ("renaming", turns)):
                 figures |= {
                     f"{when} p50": round(median(one.p50_ms for one in each), 1),
                     f"{when} p99": round(median(one.p99_ms for one in each), 1),

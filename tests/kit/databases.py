@@ -59,7 +59,7 @@ MOST_COMPILED = 3_000
 class Compiled(dict[Any, Any]):
     """Statements compiled once a process: an engine for each test would compile each of them again.
 
-    SQLAlchemy's keys begin with the dialect, which each engine has of its own.
+    SQLAlchemy's keys begin with the dialect, and each engine has its own.
     """
 
     def get(self, key: Any, default: Any = None) -> Any:
