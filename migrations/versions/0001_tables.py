@@ -853,7 +853,7 @@ def _reviews() -> None:
     op.create_index(
         "ix_checks_audits",
         "checks",
-        ["prediction_id", "audit_agreed"],
+        ["prediction_id", "audit_agreed", "lead_agreed"],
         **where("audit_agreed IS NOT NULL"),
     )
     op.create_index("ix_checks_contradicted", "checks", ["prediction_id"], **where("contradicted"))

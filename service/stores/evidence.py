@@ -191,9 +191,19 @@ class EvidenceStore(Store):
         query = _answered().where(_CHECK.model_version == model_version)
         return self._documents(query.order_by(_CHECK.prediction_id.desc()).limit(limit))
 
-    def audits_read(self) -> list[CheckedDocument]:
-        """Return the documents that an auditor has read, oldest first."""
-        return self._oldest_first(AUDIT_READ)
+    def contradicted_or_read_again(self) -> list[CheckedDocument]:
+        """Return the audits that contradict the model, or that a lead has read, oldest first.
+
+        They alone show how auditors err: of most audits, one person says that the model is right.
+        """
+        told = or_(~_CHECK.audit_agreed, _CHECK.lead_agreed.is_not(None))
+        # The databases find them in the partial index. They are sorted here, because with ORDER BY
+        # they would scan all answers in order instead.
+        matches = _answered().where(has_check(_MADE.id, and_(AUDIT_READ, told)))
+        return sorted(
+            self._documents(matches),
+            key=lambda document: (document.check and document.check.first_id) or "",
+        )
 
     def checked(
         self,
@@ -263,16 +273,6 @@ class EvidenceStore(Store):
 
     def _documents(self, query: Select[Any]) -> list[CheckedDocument]:
         return [_to_document(row) for row in self._connection.execute(query)]
-
-    def _oldest_first(self, condition: ColumnElement[bool]) -> list[CheckedDocument]:
-        # Sorted here: with ORDER BY, the database would scan all answers in order instead of
-        # finding the few that match.
-        # The databases start from the partial index of the condition.
-        matches = _answered().where(has_check(_MADE.id, condition))
-        found = self._documents(matches)
-        return sorted(
-            found, key=lambda document: (document.check and document.check.first_id) or ""
-        )
 
 
 def watched(scorer: Scorer, after: str | None) -> ColumnElement[bool]:

@@ -797,7 +797,7 @@ checks = Table(
     Index(None, "decided_at"),
     _partial("ix_checks_reported_at", "reported_at", where=REPORTED),
     _partial("ix_checks_contradicted", "prediction_id", where=CONTRADICTING),
-    _partial("ix_checks_audits", "prediction_id", "audit_agreed", where=AUDIT_READ),
+    _partial("ix_checks_audits", "prediction_id", "audit_agreed", "lead_agreed", where=AUDIT_READ),
 )
 
 # What reports count, by day; see `CountStore`. `db rebuild` counts again. The kind is the columns

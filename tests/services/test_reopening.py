@@ -128,7 +128,7 @@ def test_a_correction_is_no_evidence_but_teaches_what_an_ordinary_review_said(
     assert not isinstance(learnt, str)
     assert learnt.agreed is (kind == "audit")
     with clinic.begin(read_only=True) as transaction:
-        assert gold_of_audits(transaction.evidence.audits_read()) == []
+        assert gold_of_audits(transaction.evidence.contradicted_or_read_again()) == []
 
 
 def test_what_nobody_drew_teaches_nothing(clinic: Clinic) -> None:

@@ -17,7 +17,7 @@ from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
-from setwise.service.services.analysis.noise import gold_of_audits
+from setwise.service.services.analysis.noise import contradicted, gold_of_audits
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.samples import ANN, BEN, LEAD, add_predictions, annotation, change, prediction, task
@@ -115,8 +115,13 @@ def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Transac
         never = _predicted(transaction, 0.95, FIRST_POLICY_VERSION)  # rereads nothing by chance
         _say(transaction, never, BEN.id, audit, *WRONG)
         _say(transaction, never, LEAD.id, lead, *WRONG)
+        waiting = _predicted(transaction, 0.97, quarter.version)
+        _say(transaction, waiting, BEN.id, audit, *WRONG)
     with begin(read_only=True) as transaction:
-        gold = gold_of_audits(transaction.evidence.audits_read())
+        audits = transaction.evidence.contradicted_or_read_again()
+    assert [audit.confidence for audit in audits] == [0.5, 0.6, 0.7, 0.95, 0.97]
+    assert contradicted(audits) == {"coders": (2, 2), DEFAULT_GROUP: (2, 1)}
+    gold = gold_of_audits(audits)
     assert [
         (of.first_reviewer, of.first_group, of.first_agreed, of.lead_agreed, one.confidence)
         for one, of in gold

@@ -92,7 +92,7 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
         lambda it: it.breakers.unvouched(SCORER, since=None, most=50),
         "ix_predictions_reports",
     ),
-    "gold labels": (lambda it: it.evidence.audits_read(), "ix_checks_audits"),
+    "gold labels": (lambda it: it.evidence.contradicted_or_read_again(), "ix_checks_audits"),
     "what a model can be taught": (
         lambda it: it.evidence.of_model(MODEL.version, limit=50),
         "ix_checks_model_version_prediction_id",

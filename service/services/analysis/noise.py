@@ -210,7 +210,7 @@ class NoiseReport:
 
 def report_noise(transaction: Transaction) -> NoiseReport:
     """Return the noise rates of all groups, estimated from stored answers."""
-    audits = transaction.evidence.audits_read()
+    audits = transaction.evidence.contradicted_or_read_again()
     contradictions = contradicted(audits)
     waiting = {group: n - decided for group, (n, decided) in contradictions.items()}
     gold = gold_of_audits(audits)
