@@ -57,7 +57,8 @@ class PolicyStore(Store):
 
     def get(self, version: str) -> Policy:
         """Return the policy of a version that a stored prediction names."""
-        return self.of([version])[version]
+        seen = _SEEN.get(self._connection.engine)
+        return seen if seen and seen.version == version else self.of([version])[version]
 
     def of(self, versions: Iterable[str]) -> Mapping[str, Policy]:
         """Return the policies of versions that stored predictions name."""

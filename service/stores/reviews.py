@@ -4,14 +4,18 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Insert,
     RowMapping,
     Select,
+    Text,
     and_,
+    bindparam,
     delete,
     exists,
     func,
@@ -79,10 +83,81 @@ _BLIND = or_(
     and_(review_tasks.c.kind == ReviewKind.ADJUDICATION.value, _AGREED),
 )
 _SIBLINGS = review_tasks.alias()
+
+# Statements that each claim or answer sends are composed once: that takes longer than to run them.
+# Their parameters are these, by name.
+_READER = bindparam("reviewer", type_=Text())
+_NOW = bindparam("now", type_=review_tasks.c.lease_expires_at.type)
+_ABOUT = bindparam("about", type_=review_tasks.c.id.type)
+_AMONG = bindparam("among", type_=review_tasks.c.id.type, expanding=True)
+
+_EXPIRED = review_tasks.c.lease_expires_at <= _NOW
+_HELD = and_(LEASED, review_tasks.c.lease_holder == _READER)
+_LIVE = and_(_HELD, review_tasks.c.lease_expires_at > _NOW, review_tasks.c.decided_at.is_(None))
+# The reader has read the suggestion of the task's document.
+_READ = exists().where(
+    suggestion_readers.c.prediction_id == review_tasks.c.prediction_id,
+    suggestion_readers.c.reader == _READER,
+)
+_UNREAD = select(review_tasks.c.prediction_id).where(OPEN, _BLIND, ~_READ)
+_UNREAD_AMONG = _UNREAD.where(review_tasks.c.prediction_id.in_(_AMONG))
+
 _INSERT = insert(review_tasks)
 _WITH_PREDICTION = select(review_tasks, predictions).join(
     predictions, predictions.c.id == review_tasks.c.prediction_id
 )
+_TASK = _WITH_PREDICTION.where(review_tasks.c.id == _ABOUT)
+_COUNT_LIVE = select(func.count()).select_from(review_tasks).where(_LIVE)
+_SAVE = update(review_tasks).where(
+    review_tasks.c.id == _ABOUT,
+    review_tasks.c.version <= bindparam("known"),
+    review_tasks.c.state != ReviewState.COMPLETED.value,
+)
+_UNASSIGN = (
+    update(review_tasks)
+    .where(ASSIGNED, review_tasks.c.assigned_to == _READER)
+    .values(assigned_to=None)
+)
+_UNASSIGN_ANSWERED = _UNASSIGN.where(review_tasks.c.prediction_id == _ABOUT)
+_UNASSIGN_READ = _UNASSIGN.where(_BLIND, _READ, ~_HELD)
+_OPENED_BY = select(
+    comments.c.task_id, comments.c.text, comments.c.id, comments.c.prediction_id
+).where(comments.c.task_id.in_(_AMONG))
+_SKIPS = (
+    select(
+        review_skips.c.task_id,
+        review_skips.c.reviewer,
+        review_skips.c.reason,
+        review_skips.c.skipped_at,
+    )
+    .where(review_skips.c.task_id.in_(_AMONG))
+    .order_by(review_skips.c.task_id, review_skips.c.place)
+)
+
+
+def _locking(prediction_id: ColumnElement[str]) -> Select[str]:
+    """Return the query that locks a prediction's tasks.
+
+    It locks them in one order: completing two of them cannot overlap.
+    """
+    tasks = select(review_tasks.c.id).where(review_tasks.c.prediction_id == prediction_id)
+    return tasks.order_by(review_tasks.c.kind).with_for_update()
+
+
+_LOCK = _locking(_ABOUT)
+_LOCK_OF_TASK = _locking(
+    select(_SIBLINGS.c.prediction_id).where(_SIBLINGS.c.id == _ABOUT).scalar_subquery()
+)
+
+
+def _noting(unread: Select[str]) -> Insert:
+    """Return the insert that keeps unread tasks from their reader, except those that they hold."""
+    rows = unread.where(~_HELD).add_columns(_READER, _NOW)
+    columns = ["prediction_id", "reader", "read_at"]
+    return insert(suggestion_readers).from_select(columns, rows.distinct())
+
+
+_NOTE, _NOTE_AMONG = _noting(_UNREAD), _noting(_UNREAD_AMONG)
 
 
 _Part = tuple[Sequence[ColumnElement[bool]], Sequence[ColumnElement[Any]]]
@@ -121,7 +196,63 @@ def _reading_orders() -> Mapping[ReadingOrder, Sequence[_Part]]:
 
 
 _PARTS = _reading_orders()
-_AS_THEY_CAME = _PARTS[ReadingOrder.AS_THEY_CAME]
+
+
+class _Among(NamedTuple):
+    """Where a claim looks for a task: whose, at which level, which documents, and in what order."""
+
+    assigned: bool
+    """Whether tasks are assigned to the one who claims, or to nobody."""
+    escalated: bool
+    filters: QueueFilter
+    segment: Segment
+    order: ReadingOrder
+    part: int
+    """Which of the order's parts."""
+
+
+@lru_cache(maxsize=500)  # labels and segments to look for are open-ended
+def _first(among: _Among) -> Select[str]:
+    """Return the query for the first task that a ``reviewer`` may claim ``now``.
+
+    Composed once: a claim asks several times, and to compose it takes longer than to run it.
+    """
+    column = review_tasks.c
+    part, by = _PARTS[among.order][among.part]
+    mine = and_(ASSIGNED, column.assigned_to == _READER)
+    return (
+        select(column.id)
+        .where(
+            OPEN,
+            or_(
+                column.state != ReviewState.LEASED.value,
+                and_(_EXPIRED, column.decided_at.is_(None)),
+            ),
+            ~exists().where(
+                review_skips.c.task_id == column.id, review_skips.c.reviewer == _READER
+            ),
+            or_(~_BLIND, ~_READ),
+            or_(
+                column.round > 0,
+                ~exists().where(
+                    annotations.c.prediction_id == column.prediction_id,
+                    annotations.c.reviewer == _READER,
+                ),
+            ),
+            ~exists().where(
+                _SIBLINGS.c.prediction_id == column.prediction_id,
+                _SIBLINGS.c.lease_holder == _READER,
+                or_(_SIBLINGS.c.lease_expires_at > _NOW, _SIBLINGS.c.decided_at.is_not(None)),
+            ),
+            mine if among.assigned else column.assigned_to.is_(None),
+            column.escalated.is_(among.escalated),
+            *_conditions(among.filters, among.segment),
+            *part,
+        )
+        .order_by(*by)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
 
 
 class ReviewStore(Store):
@@ -162,9 +293,8 @@ class ReviewStore(Store):
         if not is_id(task_id):
             return None
         if for_update:
-            of_task = select(_SIBLINGS.c.prediction_id).where(_SIBLINGS.c.id == task_id)
-            self._lock_all(of_task.scalar_subquery())
-        tasks = self._load(_WITH_PREDICTION.where(review_tasks.c.id == task_id))
+            self._connection.execute(_LOCK_OF_TASK, {"about": task_id}).all()
+        tasks = self._load(_TASK, about=task_id)
         return tasks[0] if tasks else None
 
     def tasks_of(self, prediction_id: str) -> list[ReviewTask]:
@@ -178,16 +308,7 @@ class ReviewStore(Store):
         A prediction may have no tasks to lock.
         """
         self._block(prediction_id)
-        self._lock_all(literal(prediction_id, review_tasks.c.prediction_id.type))
-
-    def _lock_all(self, prediction_id: ColumnElement[str]) -> None:
-        """Lock the prediction's tasks, in one order: completing two of them cannot overlap."""
-        self._connection.execute(
-            select(review_tasks.c.id)
-            .where(review_tasks.c.prediction_id == prediction_id)
-            .order_by(review_tasks.c.kind)
-            .with_for_update()
-        ).all()
+        self._connection.execute(_LOCK, {"about": prediction_id}).all()
 
     def next_for(
         self,
@@ -213,17 +334,12 @@ class ReviewStore(Store):
         """
         if only is not None and not is_id(only):
             return None
-        column = review_tasks.c
-        for whose in (and_(ASSIGNED, column.assigned_to == reviewer), column.assigned_to.is_(None)):
+        for assigned in (True, False):
             for among_escalated in (True, False) if escalated else (False,):
-                among = (
-                    whose,
-                    column.escalated.is_(among_escalated),
-                    *_conditions(filters, segment),
-                )
-                parts = _AS_THEY_CAME if among_escalated else _PARTS[order]
-                for part, by in parts:
-                    task = self._next(reviewer, now, (*among, *part), by, only=only)
+                in_order = ReadingOrder.AS_THEY_CAME if among_escalated else order
+                for part in range(len(_PARTS[in_order])):
+                    among = _Among(assigned, among_escalated, filters, segment, in_order, part)
+                    task = self._next(reviewer, now, _first(among), only=only)
                     if task is not None:
                         return task
         return None
@@ -236,49 +352,13 @@ class ReviewStore(Store):
         return list(self._connection.execute(query).scalars())
 
     def _next(
-        self,
-        reviewer: str,
-        now: datetime,
-        among: Sequence[ColumnElement[bool]],
-        by: Sequence[ColumnElement[Any]],
-        *,
-        only: str | None,
+        self, reviewer: str, now: datetime, first: Select[str], *, only: str | None
     ) -> ReviewTask | None:
         column = review_tasks.c
-        query = (
-            select(column.id)
-            .where(
-                OPEN,
-                or_(
-                    column.state != ReviewState.LEASED.value,
-                    and_(_expired(now), column.decided_at.is_(None)),
-                ),
-                ~exists().where(
-                    review_skips.c.task_id == column.id, review_skips.c.reviewer == reviewer
-                ),
-                or_(~_BLIND, ~_read_by(reviewer)),
-                or_(
-                    column.round > 0,
-                    ~exists().where(
-                        annotations.c.prediction_id == column.prediction_id,
-                        annotations.c.reviewer == reviewer,
-                    ),
-                ),
-                ~exists().where(
-                    _SIBLINGS.c.prediction_id == column.prediction_id,
-                    _SIBLINGS.c.lease_holder == reviewer,
-                    or_(_SIBLINGS.c.lease_expires_at > now, _SIBLINGS.c.decided_at.is_not(None)),
-                ),
-                *among,
-            )
-            .order_by(*by)
-            .limit(1)
-            .with_for_update(skip_locked=True)
-        )
-        if only is not None:
-            query = query.where(column.id == only)
+        query = first if only is None else first.where(column.id == only)
         while True:
-            task_id = self._connection.execute(query).scalar_one_or_none()
+            given = {"reviewer": reviewer, "now": now}
+            task_id = self._connection.execute(query, given).scalar_one_or_none()
             if task_id is None:
                 return None
             # PostgreSQL finds the row in a snapshot and locks its newest version. It rechecks the
@@ -290,15 +370,8 @@ class ReviewStore(Store):
 
     def save(self, task: ReviewTask) -> None:
         """Store a changed task; raises `StaleVersion` if the stored one is newer or completed."""
-        column = review_tasks.c
         saved = self._connection.execute(
-            update(review_tasks)
-            .where(
-                column.id == task.id,
-                column.version <= task.version,
-                column.state != ReviewState.COMPLETED.value,
-            )
-            .values(_changing(task))
+            _SAVE, {**_changing(task), "about": task.id, "known": task.version}
         )
         if saved.rowcount != 1:
             raise StaleVersion(f"Review task {task.id} has changed since it was read.")
@@ -309,21 +382,15 @@ class ReviewStore(Store):
         mine = and_(review_skips.c.task_id == task_id, review_skips.c.reviewer == reviewer)
         self._connection.execute(delete(review_skips).where(mine))
 
-    def unassign(self, reviewer: str, *which: ColumnElement[bool]) -> None:
-        """Unassign the tasks of ``reviewer``, or some of them."""
-        mine = and_(ASSIGNED, review_tasks.c.assigned_to == reviewer, *which)
-        self._connection.execute(update(review_tasks).where(mine).values(assigned_to=None))
+    def unassign(self, reviewer: str) -> None:
+        """Unassign the tasks of ``reviewer``."""
+        self._connection.execute(_UNASSIGN, {"reviewer": reviewer})
 
     def held_by(self, reviewer: str, now: datetime) -> int:
         """Count the live leases of ``reviewer`` and block the reviewer's other claims."""
         self._block(reviewer)
-        query = select(func.count()).where(
-            LEASED,
-            review_tasks.c.lease_holder == reviewer,
-            review_tasks.c.lease_expires_at > now,
-            review_tasks.c.decided_at.is_(None),
-        )
-        return self._connection.execute(query.select_from(review_tasks)).scalar_one()
+        given = {"reviewer": reviewer, "now": now}
+        return self._connection.execute(_COUNT_LIVE, given).scalar_one()
 
     def _block(self, name: str) -> None:
         """Let others that block the same name wait until this transaction ends."""
@@ -345,7 +412,9 @@ class ReviewStore(Store):
 
         ``among`` limits this to the tasks of some predictions.
         """
-        return bool(self._connection.execute(select(_unread(reader, among).exists())).scalar_one())
+        unread = _UNREAD if among is None else _UNREAD_AMONG
+        given = _given(among, reviewer=reader)
+        return bool(self._connection.execute(select(unread.exists()), given).scalar_one())
 
     def undecided(self, among: Sequence[Prediction]) -> frozenset[str]:
         """Return predictions that somebody still reads, or blindly reads a copy of.
@@ -380,15 +449,9 @@ class ReviewStore(Store):
         reader are unassigned.
         """
         self._block(reader)
-        held = and_(LEASED, review_tasks.c.lease_holder == reader)
-        rows = _unread(reader, among).where(~held)
-        rows = rows.add_columns(literal(reader), literal(at, suggestion_readers.c.read_at.type))
-        self._connection.execute(
-            insert(suggestion_readers).from_select(
-                ["prediction_id", "reader", "read_at"], rows.distinct()
-            )
-        )
-        self.unassign(reader, _BLIND, _read_by(reader), ~held)
+        given = _given(among, reviewer=reader, now=at)
+        self._connection.execute(_NOTE if among is None else _NOTE_AMONG, given)
+        self._connection.execute(_UNASSIGN_READ, {"reviewer": reader})
 
     def page(
         self,
@@ -429,8 +492,8 @@ class ReviewStore(Store):
         self._connection.execute(insert(annotations), row)
         facts = before and before.with_annotation(annotation)
         self._truth.write(facts or self._truth.facts(annotation.prediction_id), annotation)
-        about = review_tasks.c.prediction_id == annotation.prediction_id
-        self.unassign(annotation.reviewer, about)
+        given = {"reviewer": annotation.reviewer, "about": annotation.prediction_id}
+        self._connection.execute(_UNASSIGN_ANSWERED, given)
 
     def count_answered(self) -> int:
         """Return how many documents people have answered."""
@@ -493,26 +556,21 @@ class ReviewStore(Store):
         Decided tasks stay. Returns the changed tasks, oldest first.
         """
         query = (
-            _WITH_PREDICTION.where(LEASED, _expired(now), review_tasks.c.decided_at.is_(None))
+            _WITH_PREDICTION.where(LEASED, _EXPIRED, review_tasks.c.decided_at.is_(None))
             .order_by(review_tasks.c.id)
             .limit(limit)
             .with_for_update(of=review_tasks, skip_locked=True)
         )
-        expired = [task.expired() for task in self._load(query)]
+        expired = [task.expired() for task in self._load(query, now=now)]
         for task in expired:
             self.save(task)
         return expired
 
     def leased_to(self, reviewer: str, now: datetime) -> list[ReviewTask]:
         """Return the tasks that ``reviewer`` holds undecided, earliest claim first."""
-        column = review_tasks.c
-        query = _WITH_PREDICTION.where(
-            LEASED,
-            column.lease_holder == reviewer,
-            column.lease_expires_at > now,
-            column.decided_at.is_(None),
-        ).order_by(column.lease_claimed_at, column.id)
-        return self._load(query)
+        query = _WITH_PREDICTION.where(_LIVE)
+        query = query.order_by(review_tasks.c.lease_claimed_at, review_tasks.c.id)
+        return self._load(query, reviewer=reviewer, now=now)
 
     def decided(
         self, *, reviewer: str | None = None, before: datetime | None = None, limit: int
@@ -550,8 +608,8 @@ class ReviewStore(Store):
             ],
         )
 
-    def _load(self, query: Select[Any]) -> list[ReviewTask]:  # Any: all columns
-        rows = self._connection.execute(query).mappings().all()
+    def _load(self, query: Select[Any], **given: object) -> list[ReviewTask]:  # Any: all columns
+        rows = self._connection.execute(query, given).mappings().all()
         ids = [row[review_tasks.c.id] for row in rows]
         skips, opened_by = self.skips_of(ids), self._opened_by(ids)
         tasks = [_to_task(row, skips[row[review_tasks.c.id]], opened_by) for row in rows]
@@ -569,9 +627,7 @@ class ReviewStore(Store):
         """Return why tasks were reopened, by id."""
         if not task_ids:
             return {}
-        column = comments.c
-        query = select(column.task_id, column.text, column.id, column.prediction_id)
-        rows = self._connection.execute(query.where(column.task_id.in_(task_ids)))
+        rows = self._connection.execute(_OPENED_BY, {"among": task_ids})
         return {
             task: opened(text, *bound, otherwise=UNREADABLE) or "" for task, text, *bound in rows
         }
@@ -580,12 +636,7 @@ class ReviewStore(Store):
         """Return who skipped tasks and why, by the task's id, oldest first."""
         skips: dict[str, list[Skip]] = defaultdict(list)
         if task_ids:
-            column = review_skips.c
-            rows = self._connection.execute(
-                select(column.task_id, column.reviewer, column.reason, column.skipped_at)
-                .where(column.task_id.in_(task_ids))
-                .order_by(column.task_id, column.place)
-            )
+            rows = self._connection.execute(_SKIPS, {"among": task_ids})
             for task_id, reviewer, reason, skipped_at in rows:
                 text = opened(reason, task_id, reviewer, otherwise=UNREADABLE)
                 skips[task_id].append(Skip(reviewer, text, skipped_at))
@@ -605,22 +656,8 @@ def _conditions(filters: QueueFilter, segment: Segment) -> Iterator[ColumnElemen
         yield task.tier < QueueTier.NORMAL.value
 
 
-def _read_by(reader: str) -> ColumnElement[bool]:
-    """Return the condition that ``reader`` has read the suggestion of a task's document."""
-    return exists().where(
-        suggestion_readers.c.prediction_id == review_tasks.c.prediction_id,
-        suggestion_readers.c.reader == reader,
-    )
-
-
-def _unread(reader: str, among: Collection[str] | None) -> Select[tuple[str]]:
-    """Select the predictions of open blind tasks whose suggestion ``reader`` has not read."""
-    query = select(review_tasks.c.prediction_id).where(OPEN, _BLIND, ~_read_by(reader))
-    return query if among is None else query.where(review_tasks.c.prediction_id.in_(among))
-
-
-def _expired(now: datetime) -> ColumnElement[bool]:
-    return review_tasks.c.lease_expires_at <= now
+def _given(among: Collection[str] | None, **given: object) -> dict[str, object]:
+    return given if among is None else {**given, "among": list(among)}
 
 
 def _changing(task: ReviewTask) -> dict[str, object]:

@@ -37,7 +37,7 @@ QUERIES: dict[str, Callable[[Transaction], object]] = {
         A_CLIENTS_DOCUMENT, after=prediction().id, limit=50
     ),
     "decided so": lambda it: it.predictions.page(PredictionFilter(decision=Decision.AUTO), **PAGE),
-    "policy": lambda it: it.policies.get(FIRST_POLICY_VERSION),
+    "policies": lambda it: it.policies.of([FIRST_POLICY_VERSION]),
     "key": lambda it: it.keys.by_digest(bytes(32)),
     "job": lambda it: it.jobs.claim(["fit"], START, timedelta(0)),
     "evidence": lambda it: it.evidence.recent(50, with_content=True),

@@ -10,8 +10,9 @@ from sqlalchemy import (
     Connection,
     Insert,
     RowMapping,
+    Select,
     Table,
-    and_,
+    bindparam,
     delete,
     insert,
     or_,
@@ -50,6 +51,8 @@ _FACTS = (
     .outerjoin(outcomes, outcomes.c.prediction_id == predictions.c.id)
     .order_by(predictions.c.id)
 )
+# Composed once, as each answer asks for it.
+_FACTS_OF_ONE = _FACTS.where(predictions.c.id == bindparam("about"))
 
 
 def _replacing(statement: sqlite.Insert | postgresql.Insert) -> Insert:
@@ -77,12 +80,12 @@ class TruthStore(Store):
 
     def facts(self, prediction_id: str) -> AnswerFacts:
         """Return what has been said about a stored prediction."""
-        (facts,) = self._facts(predictions.c.id == prediction_id)
+        (facts,) = self._read(_FACTS_OF_ONE, about=prediction_id)
         return facts
 
     def facts_of(self, ids: Sequence[str]) -> list[AnswerFacts]:
         """Return what has been said about stored predictions, by id."""
-        return list(self._facts(predictions.c.id.in_(ids)))
+        return list(self._read(_FACTS.where(predictions.c.id.in_(ids))))
 
     def write(self, facts: AnswerFacts, answer: Annotation | Outcome) -> None:
         """Store what follows from facts; ``answer`` is the one of them that is new."""
@@ -130,7 +133,8 @@ class TruthStore(Store):
             delete(checks).where(*_between(checks.c.prediction_id, after, last))
         )
         answered = or_(annotations.c.id.is_not(None), outcomes.c.id.is_not(None))
-        part = list(self._facts(and_(answered, *_between(predictions.c.id, after, last))))
+        some = _FACTS.where(answered, *_between(predictions.c.id, after, last))
+        part = list(self._read(some))
         rows = [_row(facts.prediction, found) for facts in part if (found := facts.check)]
         if rows:
             self._connection.execute(insert(checks), rows)
@@ -143,8 +147,8 @@ class TruthStore(Store):
             {answer.prediction_id: answer.labels for answer in answers}, sent=True
         )
 
-    def _facts(self, condition: ColumnElement[bool]) -> Iterator[AnswerFacts]:
-        rows = self._connection.execute(_FACTS.where(condition)).mappings()
+    def _read(self, query: Select[Any], **given: object) -> Iterator[AnswerFacts]:
+        rows = self._connection.execute(query, given).mappings()
         for _, alike in groupby(rows, key=lambda row: row[predictions.c.id]):
             yield _to_facts(list(alike))
 
