@@ -43,9 +43,9 @@ $(RUNS): docker/requirements.lock docker/build.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --no-deps --require-hashes -r docker/requirements.lock -r docker/build.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
-	@$(BYTECODE)
 	@echo "Compiling the learner (about half a minute)"
-	@$(BIN)/python -c 'from setwise.models.compilation import compile_ahead as c; c()'
+	@nice $(BYTECODE) & $(BIN)/python -c 'from setwise.models.compilation import compile_ahead as c; c()' \
+	  && wait $$!
 	@touch $@
 
 $(READY): $(RUNS) requirements.lock $(TYPESCRIPT)/package-lock.json
