@@ -75,7 +75,7 @@ ready-for-tests:
 check: ready-for-tests  ## Style, types, import rules and the quick tests, in a minute
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
-test: ready-for-tests  ## All of that, and every promise in its smallest form, in a quarter of an hour
+test: ready-for-tests  ## All of that, and every promise in its smallest form, in ten minutes
 	@$(MAKE) --no-print-directory -j2 lint all-tests
 
 verify: ready-for-tests  ## The long proofs: simulations, whole real data sets, the image, hundreds of kills
