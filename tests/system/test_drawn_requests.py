@@ -55,12 +55,14 @@ LISTS = {
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"] if SECONDS else ["postgresql"])
-def filled(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installation]:
-    """Return an installation with something in every list: what a release left."""
-    folder = tmp_path_factory.mktemp("filled")
+@pytest.fixture(params=["sqlite", "postgresql"] if SECONDS else ["postgresql"])
+def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
+    """Return an installation with something in every list: what a release left.
+
+    Each role has its own, since an administrator may draw the end of the last webhook.
+    """
+    folder = tmp_path / "filled"
+    folder.mkdir()
     url = f"sqlite:///{folder / 'setwise.db'}"
     if request.param == "postgresql":
         server = request.getfixturevalue("postgres_server")
