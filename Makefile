@@ -39,11 +39,11 @@ setup: $(READY)  ## Make .venv with every locked dependency and the setwise comm
 $(RUNS): docker/requirements.lock docker/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "setwise needs Python 3.11 or newer; point PYTHON at one: make PYTHON=python3.11"; exit 1; }
-	@echo "Installing what the service needs into $(VENV) (half a minute the first time)"
+	@echo "Installing what the service needs into $(VENV) (less than a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --no-deps --require-hashes -r docker/requirements.lock -r docker/build.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
-	@echo "Compiling the learner (about half a minute)"
+	@echo "Compiling the learner (less than a minute)"
 	@nice $(BYTECODE) & $(BIN)/python -c 'from setwise.models.compilation import compile_ahead as c; c()' \
 	  && wait $$!
 	@touch $@

@@ -49,10 +49,7 @@ class PolicyStore(Store):
         newest = self._connection.execute(_NEWEST).one_or_none()
         if newest is None:
             raise StorageUnavailable("The database holds no policy; run setwise db upgrade.")
-        engine = self._connection.engine
-        policy = _SEEN.get(engine)
-        if policy is None or policy.version != newest.version:
-            policy = _SEEN[engine] = self.get(newest.version)
+        policy = _SEEN[self._connection.engine] = self.get(newest.version)
         return policy
 
     def get(self, version: str) -> Policy:

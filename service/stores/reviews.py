@@ -198,7 +198,7 @@ def _reading_orders() -> Mapping[ReadingOrder, Sequence[_Part]]:
 _PARTS = _reading_orders()
 
 
-class _Among(NamedTuple):
+class _Search(NamedTuple):
     """Where a claim looks for a task: whose, at which level, which documents, and in what order."""
 
     assigned: bool
@@ -212,13 +212,10 @@ class _Among(NamedTuple):
 
 
 @lru_cache(maxsize=500)  # labels and segments to look for are open-ended
-def _first(among: _Among) -> Select[str]:
-    """Return the query for the first task that a ``reviewer`` may claim ``now``.
-
-    Composed once: a claim asks several times, and to compose it takes longer than to run it.
-    """
+def _first(search: _Search) -> Select[str]:
+    """Return the query for the first task that a ``reviewer`` may claim ``now``."""
     column = review_tasks.c
-    part, by = _PARTS[among.order][among.part]
+    part, by = _PARTS[search.order][search.part]
     mine = and_(ASSIGNED, column.assigned_to == _READER)
     return (
         select(column.id)
@@ -244,9 +241,9 @@ def _first(among: _Among) -> Select[str]:
                 _SIBLINGS.c.lease_holder == _READER,
                 or_(_SIBLINGS.c.lease_expires_at > _NOW, _SIBLINGS.c.decided_at.is_not(None)),
             ),
-            mine if among.assigned else column.assigned_to.is_(None),
-            column.escalated.is_(among.escalated),
-            *_conditions(among.filters, among.segment),
+            mine if search.assigned else column.assigned_to.is_(None),
+            column.escalated.is_(search.escalated),
+            *_conditions(search.filters, search.segment),
             *part,
         )
         .order_by(*by)
@@ -338,8 +335,8 @@ class ReviewStore(Store):
             for among_escalated in (True, False) if escalated else (False,):
                 in_order = ReadingOrder.AS_THEY_CAME if among_escalated else order
                 for part in range(len(_PARTS[in_order])):
-                    among = _Among(assigned, among_escalated, filters, segment, in_order, part)
-                    task = self._next(reviewer, now, _first(among), only=only)
+                    search = _Search(assigned, among_escalated, filters, segment, in_order, part)
+                    task = self._next(reviewer, now, _first(search), only=only)
                     if task is not None:
                         return task
         return None
